@@ -1,13 +1,12 @@
 // Evaluates for tests/player/node.py: a line of JSON in, a line of JSON out. The first line is the text of the player's
-// bundle; every other one names a module (of the bundle, or a path in assets/client/ that begins with a slash), an
-// expression, in which the module is M, and its arguments.
+// bundle; every other one names a module (of the bundle, a path in assets/client/ that begins with a slash, or one beside
+// this file that begins with a dot), an expression, in which the module is M, and its arguments.
 import { createInterface } from "node:readline";
 import { asset } from "./assets.mjs";
 
 async function answer({ module, expression, args }) {
-  const M = module.startsWith("/")
-    ? await asset(module.slice(1))
-    : dxModules.use(module.includes("/") ? module : `player/${module}`);
+  const outside = { "/": () => asset(module.slice(1)), ".": () => import(module) }[module[0]];
+  const M = outside ? await outside() : dxModules.use(module.includes("/") ? module : `player/${module}`);
   const body = new Function("M", ...Object.keys(args), `return (${expression});`);
   return body(M, ...Object.values(args));
 }

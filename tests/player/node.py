@@ -23,8 +23,8 @@ def node() -> str:
 
 class Node:
     """node("layout.js", "M.tidy(a)", a=[...]): evaluates with the module as M and the arguments by name. A module that
-    begins with a slash is a file of assets/client/, any other one of the player's bundle. What JSON lacks comes as
-    None."""
+    begins with a slash is a file of assets/client/, with a dot one beside this, any other one of the player's bundle.
+    What JSON lacks comes as None."""
 
     def __init__(self) -> None:
         from explorer.export.bundle import bundle

@@ -30,8 +30,20 @@ export class Element {
     this.classList = { toggle: (name, on) => this.toggleAttribute(`class-${name}`, on) };
   }
 
+  get localName() {
+    return this.tagName;
+  }
+
   get children() {
     return this.childNodes.filter((node) => node instanceof Element);
+  }
+
+  get firstChild() {
+    return this.childNodes[0] ?? null;
+  }
+
+  get lastChild() {
+    return this.childNodes.at(-1) ?? null;
   }
 
   get textContent() {
@@ -88,6 +100,15 @@ export class Element {
     }
   }
 
+  insertBefore(node, before) {
+    this.append(node);
+    this.childNodes.splice(this.childNodes.indexOf(before), 0, this.childNodes.pop());
+  }
+
+  prepend(...nodes) {
+    this.replaceChildren(...nodes, ...this.childNodes);
+  }
+
   replaceChildren(...nodes) {
     for (const node of this.childNodes) node.parentElement = null;
     this.childNodes = [];
@@ -96,6 +117,13 @@ export class Element {
 
   remove() {
     this.parentElement?.childNodes.splice(this.parentElement.childNodes.indexOf(this), 1);
+    this.parentElement = null;
+  }
+
+  replaceWith(node) {
+    const { parentElement } = this;
+    parentElement.childNodes.splice(parentElement.childNodes.indexOf(this), 1, node);
+    Object.assign(node, { parentElement });
     this.parentElement = null;
   }
 

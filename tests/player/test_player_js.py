@@ -89,6 +89,11 @@ def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
     assert "remasked" not in read(js, trace, "[...run.states]")
 
 
+def test_what_becomes_of_tokens_is_not_told_before_it_is_known(js: Call) -> None:
+    cells, kept = js("./unasked.mjs", "M.standing(modules, text)", text=shown(masked(20, 4)))
+    assert cells[1:3] == ["–", "–"] and cells[0] != "–" and kept is None
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]

@@ -31,7 +31,6 @@ export function tableOf(record) {
       title: record.replaceAll("_", " "),
       place: 159,
       needs: [record],
-      record,
     });
   return tables.get(record);
 }

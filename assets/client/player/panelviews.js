@@ -136,7 +136,7 @@ export class Shown {
     this.all.push(one);
     this.all.sort((a, b) => a.place - b.place);
     this.#guarded(one, () => {
-      one.view = Object.assign(new View(), { record: entry.record });
+      one.view = Object.assign(new View(), { record: entry.needs?.[0] });
       one.view.load(this.run, dom, this.context);
     });
     this.resize();

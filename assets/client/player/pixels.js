@@ -2,16 +2,19 @@
 
 import { unpack } from "./codec.js";
 
-/** Draws pixels {shape: [rows, columns, 3], values from 0 to 1} on a canvas of their size. */
-export function paint(canvas, pixels) {
-  const { values, shape } = unpack(pixels),
-    [height, width] = shape,
-    pen = canvas.getContext("2d");
+/** Gives a canvas so many rows and columns of pixels; colour: red, green and blue of the i-th, from 0 to 1. */
+export function fill(canvas, [height, width], colour) {
+  const pen = canvas.getContext("2d");
   Object.assign(canvas, { width, height });
   const image = pen.createImageData(width, height);
-  for (let i = 0; i < height * width; i++)
-    image.data.set([...values.slice(3 * i, 3 * i + 3).map((value) => value * 255), 255], 4 * i);
+  for (let i = 0; i < height * width; i++) image.data.set([...colour(i).map((value) => value * 255), 255], 4 * i);
   pen.putImageData(image, 0, 0);
+}
+
+/** Draws pixels {shape: [rows, columns, 3], values from 0 to 1} on a canvas of their size. */
+export function paint(canvas, pixels) {
+  const { values, shape } = unpack(pixels);
+  fill(canvas, shape, (i) => values.slice(3 * i, 3 * i + 3));
 }
 
 /** The mean colours of the patches of a grid [rows, columns], in reading order. */

@@ -73,7 +73,7 @@ export const later = (run, t) =>
 export function racing(run, t) {
   const known = later(run, t),
     final = run.tokens(run.length);
-  return { ...numbers(run, t), ...known, final, kept: final - known.missing };
+  return { ...numbers(run, t), ...known, final, kept: known.missing === null ? null : final - known.missing };
 }
 
 const said = (without, header) =>

@@ -10,15 +10,20 @@ export const short = (value) => String(Number(value.toFixed(2)));
 export const track = (label, [min, max, step], oninput) =>
   el("input", { type: "range", min, max, step, "aria-label": label, oninput: ({ target }) => oninput(+target.value) });
 
+/** Of what a method was not asked about, which it is once its run is over. */
+export const unknown = ({ end }) =>
+  end ? tr`what it would have been is not known` : tr`what it would be is known after the run`;
+
 export class Sliding {
-  /** change: called when a person moves it, or puts it back. */
-  constructor(symbol, label, change, { min = 0, max = 1, step = 0.01 } = {}) {
-    this.moved = null; // where a person left it
+  /** view: drawn again when a person moves it, or puts it back. asks: of which record what it moves, where its method
+   * answers (`Run.asked`), else null. range: [least, most, step]. */
+  constructor(view, asks, symbol, label, range = [0, 1, 0.01]) {
+    Object.assign(this, { view, asks: asks?.split("."), moved: null }); // where a person left it
     const move = (value) => {
       this.moved = value;
-      change();
+      view.show(view.t);
     };
-    this.slider = track(label, [min, max, step], move);
+    this.slider = track(label, range, move);
     this.value = el("output");
     this.back = el("button", { onclick: () => move(null) }, tr`as recorded`);
     this.derived = el("span", { "aria-live": "polite" });
@@ -31,17 +36,31 @@ export class Sliding {
     );
   }
 
-  /** The value that a step decides by: where a person left the slider, else the recorded one. */
+  get #known() {
+    return !this.asks || this.view.run.asked(this.view.t, ...this.asks) !== null;
+  }
+
+  /** The value that a step is drawn at: where a person left the slider, unless its method was not asked; else the
+   * recorded one. */
   at(recorded) {
-    return this.moved ?? recorded;
+    return this.moved === null || !this.#known ? recorded : this.moved;
+  }
+
+  /** What step t decides there: as recorded, or as its method answered. */
+  decided(recorded, t = this.view.t) {
+    return (this.moved === null ? null : this.view.run.asked(t, ...this.asks, this.moved)) ?? recorded;
   }
 
   /** any: whether there is something to decide again; said: what comes of it. */
   show(recorded, any, said) {
-    this.slider.value = this.at(recorded);
-    this.slider.disabled = !any;
-    this.back.disabled = this.moved === null;
-    setText(this.value, short(this.at(recorded)));
-    setText(this.derived, this.moved === null || !any ? "" : tr`derived: ${said}`);
+    const { run } = this.view,
+      known = this.#known,
+      moved = this.moved !== null,
+      derived = known ? moved && tr`derived: ${said}` : (moved || !run.end) && unknown(run);
+    this.slider.value = this.moved ?? recorded;
+    this.slider.disabled = !any || !(known || run.end);
+    this.back.disabled = !moved;
+    setText(this.value, short(this.moved ?? recorded));
+    setText(this.derived, (any && derived) || "");
   }
 }

@@ -1,13 +1,22 @@
 // What pictures of one step have in common: a sentence, a drawing as wide as its panel, and a movement where the step
 // is the next one.
 
+import { chips } from "./chips.js";
 import { cut, glyphs } from "./codec.js";
 import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
-import { endIn } from "./motion.js";
+import { comeIn, endIn } from "./motion.js";
+import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
+/** A view names its `layers` and its words where a step has `none`. */
 export class StepPicture {
+  layers = [];
+
+  load(run, dom, context) {
+    this.begin(run, dom, context, this.layers);
+  }
+
   /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
    * what stands below the drawing. */
   begin(run, dom, context, layers, ...under) {
@@ -24,8 +33,13 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  /** A view says what of a step it shows (`told`) and draws that (`draw`), moving where the step is the `next` one;
-   * `also` is for what stands beside the drawing. */
+  /** What is shown of a step, if it has that: the record that a view needs first. */
+  told(step) {
+    return step[this.record];
+  }
+
+  /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`
+   * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
     const next = t === this.t + 1;
     this.t = t;
@@ -36,7 +50,15 @@ export class StepPicture {
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);
     endIn(this.picture); // what moves is of another step
-    if (told) this.draw(told, step, next);
+    const fresh = told && this.draw(told, step, next);
+    if (next && fresh) comeIn(fresh, { opacity: 0 });
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      told = step && this.told(step);
+    if (told) return this.sentence(told, step, t);
+    return t ? this.none : tr`Before the first step.`;
   }
 
   /** The largest of a number over all steps, sought anew only where the run has grown. */
@@ -49,31 +71,51 @@ export class StepPicture {
     return this.largest;
   }
 
-  /** The size of the drawing; its sentence is its name. */
-  frame(height) {
+  /** The size of the drawing, whose sentence is its name; and its words, if they are all known. */
+  frame(height, labels) {
     const { width } = this;
     set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
+    if (labels) this.label(labels);
+  }
+
+  /** A token as text, cut where it has more than `most` letters. */
+  word(token, most = Infinity) {
+    return cut(glyphs(this.run.piece(token).text), most);
+  }
+
+  /** Tokens as boxes at most `w` wide. */
+  chips(layer, items, w) {
+    return chips(layer, items, this.context.theme, w);
   }
 
   /** The baseline, into the layer `plain`: each token that was written as a column of its own through all layers, from
    * `roof` to `foot`; w: of a column. */
   alone(wrote, left, w, roof, foot, labels) {
-    pool(this.plain, wrote.length, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((column, i) => {
-      const middle = left + (i + 0.5) * w;
-      set(column, { x: left + i * w + 2, y: roof, width: Math.max(w - 4, 2), height: foot - roof });
-      labels.push([middle, roof + 24, "middle", i + 1]);
-      labels.push([middle, 20, "middle", cut(glyphs(this.run.piece(wrote[i]).text), Math.floor(w / 8))]);
+    render(this.plain, wrote, (token, i) => {
+      const middle = left + (i + 0.5) * w,
+        box = { x: left + i * w + 2, y: roof, width: Math.max(w - 4, 2), height: foot - roof, rx: 6 };
+      labels.push([middle, roof + 24, "middle", i + 1], [middle, 20, "middle", this.word(token, Math.floor(w / 8))]);
+      return ["rect", { class: "dx-lift dx-plain", ...box }];
     });
     if (wrote.length)
       labels.push([left, foot + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
   }
 
-  /** Words of the drawing: [[x, y, anchor, text]]. */
-  label(labels) {
-    pool(this.words, labels.length, () => svg("text")).forEach((text, i) => {
-      const [x, y, anchor, words] = labels[i];
-      set(text, { x, y, "text-anchor": anchor });
-      setText(text, words);
+  /** Buttons of which one is pressed: [words, whether it is, what it does]; then the step is drawn again. */
+  buttons(parent, items, look = {}) {
+    pool(parent, items.length, () => el("button", look)).forEach((button, i) => {
+      const [words, pressed, act] = items[i];
+      set(button, { "aria-pressed": String(pressed) });
+      setText(button, words);
+      button.onclick = () => {
+        act();
+        this.show(this.t);
+      };
     });
+  }
+
+  /** Words of the drawing: [[x, y, anchor, text, style]]. */
+  label(labels) {
+    write(this.words, labels);
   }
 }

@@ -305,17 +305,16 @@ export class Run {
   }
 
   /** Takes figures: those of a run that is over, which have a key, or those of the steps behind `from`. */
-  hand({ from, counts, work = {}, stops = [], ...more }) {
+  hand({ from, counts, work = {}, ...more }) {
     const { figures } = this,
       to = this.length,
       zeros = (n) => Array(n).fill(0); // a list of nothing but zeros is left out
-    if (more.key) this.figures = { later: {}, counts, work, stops, ...more, to };
+    if (more.key) this.figures = { later: {}, stops: [], counts, work, ...more, to };
     else {
       for (const name of new Set([...Object.keys(figures.counts), ...Object.keys(counts)]))
         figures.counts[name] = [...(figures.counts[name] ?? zeros(from + 1)), ...(counts[name] ?? zeros(to - from))];
       for (const [track, spells] of Object.entries(work))
         figures.work[track] = [...(figures.work[track] ?? []), ...spells];
-      for (const [i, one] of stops.entries()) figures.stops[Math.max(0, from) + i] = one;
       Object.assign(figures, more, { to });
     }
     this.verdict = more.verdict ?? this.verdict;

@@ -19,7 +19,8 @@ export function promise({ lossless, models }) {
 export class About {
   load(run, dom) {
     const { header } = run,
-      { missing = [] } = header;
+      { missing = [] } = header,
+      own = header.imported_from || header.method === "watched";
     const rows = [
       [tr`family`, translated(header.family)],
       [tr`promise`, promise(header)],
@@ -30,10 +31,7 @@ export class About {
       [tr`seed`, run.missing.has("seed") ? "" : String(header.seed)],
       [tr`imported`, header.imported_from],
       [tr`not recorded`, missing.join(", ").replaceAll("_", " ")],
-      [
-        header.imported_from || header.method === "watched" ? tr`this record` : tr`differs from the paper`,
-        translated(header.departures),
-      ],
+      [own ? tr`this record` : tr`differs from the paper`, translated(header.departures)],
     ];
     dom.append(
       el("dl", "dx-about", ...rows.flatMap(([name, text]) => (text ? [el("dt", {}, name), el("dd", {}, text)] : []))),

@@ -4,6 +4,7 @@
 import { ByteList } from "../player/bytelist.js";
 import { bytes } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
+import { render, write } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
@@ -40,26 +41,17 @@ export class Arena {
     [this.areas, this.words, this.beside] = [svg("g"), svg("g", { style: INK }), svg("g")];
     this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
     this.hand = svg("path", { style: "stroke:var(--text)" });
-    this.picture = svg(
-      "svg",
-      {
-        class: "dx-tree",
-        role: "img",
-        onclick: ({ clientX, clientY }) => {
-          const { left, top } = this.picture.getBoundingClientRect(),
-            at = Math.floor(((clientX - left - leftOf(this)) / wideOf(this)) * run.length);
-          if (clientY - top < FOOT && at >= 0) context.seek(Math.min(run.length, at + 1));
-        },
-      },
-      this.areas,
-      this.line,
-      this.hand,
-      this.beside,
-      this.words,
-    );
+    const layers = [this.areas, this.line, this.hand, this.beside, this.words];
+    this.picture = svg("svg", { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) }, ...layers);
     this.list = new ByteList();
     dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list.dom));
     this.grow();
+  }
+
+  #go({ clientX, clientY }) {
+    const { left, top } = this.picture.getBoundingClientRect(),
+      at = Math.floor(((clientX - left - leftOf(this)) / wideOf(this)) * this.run.length);
+    if (clientY - top < FOOT && at >= 0) this.context.seek(Math.min(this.run.length, at + 1));
   }
 
   grow() {
@@ -95,26 +87,18 @@ export class Arena {
   #below(groups) {
     const { width } = this,
       { height, boxes, words } = below(this, groups);
-    pool(this.beside, boxes.length, () => svg("g", {}, svg("title"), svg("rect"), svg("text", { y: 17 }))).forEach(
-      (group, i) => {
-        const { x, w, y: top, name, start, end, own } = boxes[i],
-          [title, box, word] = group.childNodes;
-        set(group, { transform: `translate(${x.toFixed(1)},${top})` });
-        set(box, { width: Math.max(0.5, w - 1), height: ROW - 10 });
-        const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;";
-        box.style.cssText = `${look}stroke:var(--text)`;
-        set(word, { x: 6 });
-        word.style.cssText = "fill:var(--text)";
-        setText(word, !own && w > 8 * translated(name).length + 12 ? translated(name) : "");
-        setText(title, `${translated(name)}: ${bytes(end - start)}`);
-      },
-    );
-    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height });
-    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
-      const [x, at, anchor, word] = words[i];
-      set(text, { x, y: at, "text-anchor": anchor });
-      setText(text, word);
+    render(this.beside, boxes, ({ x, w, y: top, name, start, end, own }) => {
+      const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;",
+        said = !own && w > 8 * translated(name).length + 12 ? translated(name) : "";
+      return [
+        { transform: `translate(${x.toFixed(1)},${top})` },
+        ["title", {}, `${translated(name)}: ${bytes(end - start)}`],
+        ["rect", { width: Math.max(0.5, w - 1), height: ROW - 10, style: `${look}stroke:var(--text)` }],
+        ["text", { x: 6, y: 17, style: "fill:var(--text)" }, said],
+      ];
     });
+    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height });
+    write(this.words, words);
   }
 
   show(t, hurry) {

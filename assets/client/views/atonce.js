@@ -2,10 +2,9 @@
 // last one; tokens stand on the bars, so that a block is seen to move from one to the other. Below it, on the same
 // axis, the same calls in turns, which is derived from their times.
 
-import { cut, glyphs } from "../player/codec.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
@@ -52,15 +51,10 @@ export function fates({ block, tested, discarded }, next) {
 const ms = (value) => `${Number(value.toPrecision(2))} ms`;
 
 export class AtOnce extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["back", "links", "cells"]);
-  }
+  layers = ["back", "links", "cells"];
+  none = tr`Nothing was drafted in this step.`;
 
-  told({ at_once: made }) {
-    return made;
-  }
-
-  draw(_, __, next) {
+  draw() {
     const { run, width, t, context } = this,
       narrow = width < 640,
       left = narrow ? 62 : LEFT,
@@ -78,30 +72,18 @@ export class AtOnce extends StepPicture {
       const now = first + k === t - 1,
         x = (time) => left + (at + time) * unit;
       const fate = fates(made, shown[k + 1]?.made ?? null);
-      draft.forEach((call, i) =>
-        cells.push({
-          x: x(call.start),
-          w: (call.end - call.start) * unit,
-          row: 0,
-          token: made.block[i],
-          state: fate[i],
-          now,
-        }),
-      );
+      draft.forEach((call, i) => {
+        const w = (call.end - call.start) * unit;
+        cells.push({ x: x(call.start), w, row: 0, token: made.block[i], state: fate[i], now });
+      });
       for (const call of target) {
         const w = (call.end - call.start) * unit,
           n = made.tested.length || 1;
         bars.push({ x: x(call.start), w, row: 1, now });
-        made.tested.forEach((token, i) =>
-          cells.push({
-            x: x(call.start) + 3 + (i * (w - 6)) / n,
-            w: (w - 6) / n,
-            row: 1,
-            token,
-            state: i < made.kept ? "accepted" : i === made.kept ? "rejected" : "unreached",
-            now,
-          }),
-        );
+        made.tested.forEach((token, i) => {
+          const state = i < made.kept ? "accepted" : i === made.kept ? "rejected" : "unreached";
+          cells.push({ x: x(call.start) + 3 + (i * (w - 6)) / n, w: (w - 6) / n, row: 1, token, state, now });
+        });
         const before = k ? shown[k - 1] : null;
         if (before?.made && made.mode === "post" && before.draft.length) {
           const from = left + (at - before.long + before.draft.at(-1).end) * unit;
@@ -116,67 +98,51 @@ ${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
       }
       at += long;
     });
-    this.frame(TOP + 3 * ROW + 6);
     const names = { draft: tr`drafter`, target: tr`target` };
-    pool(this.back, bars.length, () =>
-      svg("g", {}, svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
-    ).forEach((group, i) => {
-      const { x, w, row, kind, now } = bars[i],
-        [box, word] = group.childNodes;
-      set(box, { class: row === 2 ? "dx-round dx-alone" : "dx-lift", x: x + 1, width: Math.max(1, w - 2) });
-      set(box, { y: TOP + row * ROW, height: H });
-      box.style.opacity = now ? "" : row === 2 ? 0.4 : 0.08;
-      set(word, { x: x + w / 2, y: TOP + row * ROW + 20 });
-      setText(word, kind && w > 8 * names[kind].length + 8 ? names[kind] : "");
+    render(this.back, bars, ({ x, w, row, kind, now }) => {
+      const faint = now ? "" : `opacity:${row === 2 ? 0.4 : 0.08}`,
+        look = { class: row === 2 ? "dx-round dx-alone" : "dx-lift", style: faint },
+        said = kind && w > 8 * names[kind].length + 8 ? names[kind] : "";
+      return [
+        {},
+        ["rect", { rx: 5, x: x + 1, y: TOP + row * ROW, width: Math.max(1, w - 2), height: H, ...look }],
+        ["text", { ...MIDDLE, x: x + w / 2, y: TOP + row * ROW + 20 }, said],
+      ];
     });
-    pool(this.links, links.length, () => svg("path", "dx-arc")).forEach((path, i) => set(path, { d: links[i] }));
-    const drawn = pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 4 }), svg("text", { "text-anchor": "middle" })),
-    );
-    drawn.forEach((group, i) => {
-      const { x, w, row, token, state, now } = cells[i],
-        [title, box, word] = group.childNodes,
-        whole = token === undefined ? "?" : glyphs(run.piece(token).text),
-        most = Math.floor((w - 6) / 7.4);
-      set(group, { "data-s": state });
-      set(box, { x: x + 1, y: TOP + row * ROW + 3, width: Math.max(1, w - 2), height: H - 6 });
-      set(word, { x: x + w / 2, y: TOP + row * ROW + 19 });
-      group.style.opacity = now ? 1 : 0.7;
-      setText(word, most > 1 ? cut(whole, most) : most === 1 ? context.theme.states[state].glyph : "");
-      setText(title, `${row ? tr`tested` : tr`drafted`}: ${whole}`);
+    render(this.links, links, (d) => ["path", { class: "dx-arc", d }]);
+    const drawn = render(this.cells, cells, ({ x, w, row, token, state, now }) => {
+      const whole = token === undefined ? "?" : this.word(token),
+        most = Math.floor((w - 6) / 7.4),
+        text = most > 1 ? cut(whole, most) : most === 1 ? context.theme.states[state].glyph : "";
+      return [
+        { "data-s": state, style: `opacity:${now ? 1 : 0.7}` },
+        ["title", {}, `${row ? tr`tested` : tr`drafted`}: ${whole}`],
+        ["rect", { rx: 4, x: x + 1, y: TOP + row * ROW + 3, width: Math.max(1, w - 2), height: H - 6 }],
+        ["text", { ...MIDDLE, x: x + w / 2, y: TOP + row * ROW + 19 }, text],
+      ];
     });
-    const end = (time) => left + time * unit + 6;
-    this.label([
-      [
-        left,
-        12,
-        "start",
-        narrow ? this.#how(shown) : tr`the newest iterations, time to the right; ${this.#how(shown)}`,
-      ],
-      [left - 8, TOP + 20, "end", narrow ? tr`draft` : tr`drafter`],
-      [left - 8, TOP + ROW + 20, "end", tr`target`],
-      [left - 8, TOP + 2 * ROW + 20, "end", narrow ? tr`○ turns` : tr`○ in turns`],
-      ...(narrow
-        ? []
-        : [
-            [end(at), TOP + ROW + 20, "start", tr`${ms(at)} for these`],
-            [end(turns), TOP + 2 * ROW + 20, "start", tr`${ms(turns)} in turns`],
-          ]),
-    ]);
-    if (next)
-      comeIn(
-        drawn.filter((___, i) => cells[i].now),
-        { opacity: 0 },
+    const end = (time) => left + time * unit + 6,
+      how = this.#how(shown),
+      labels = [
+        [left, 12, "start", narrow ? how : tr`the newest iterations, time to the right; ${how}`],
+        [left - 8, TOP + 20, "end", narrow ? tr`draft` : tr`drafter`],
+        [left - 8, TOP + ROW + 20, "end", tr`target`],
+        [left - 8, TOP + 2 * ROW + 20, "end", narrow ? tr`○ turns` : tr`○ in turns`],
+      ];
+    if (!narrow)
+      labels.push(
+        [end(at), TOP + ROW + 20, "start", tr`${ms(at)} for these`],
+        [end(turns), TOP + 2 * ROW + 20, "start", tr`${ms(turns)} in turns`],
       );
+    this.frame(TOP + 3 * ROW + 6, labels);
+    return drawn.filter((_, i) => cells[i].now);
   }
 
   #how(shown) {
     return shown.some(({ laid }) => laid) ? tr`two devices, modelled` : tr`measured`;
   }
 
-  describe(t) {
-    const made = this.run.steps[t - 1]?.at_once;
-    if (!made) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
+  sentence(made, _, t) {
     const all = this.run.steps
         .slice(0, t)
         .filter(({ at_once: one }) => one)

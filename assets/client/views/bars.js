@@ -20,24 +20,14 @@ export class Bars {
     Object.assign(this, { run, context, t: 0, sums: { seen: 0, below: new Set() } });
     const part = (name) => svg("path", { class: `dx-bar-${name}` });
     this.parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
-    this.picture = svg(
-      "svg",
-      { class: "dx-bars-now", role: "img" },
-      ...Object.values(this.parts),
-      (this.numbers = svg("g", { "aria-hidden": "true" })),
-    );
-    this.box = el(
-      "div",
-      {
-        class: "dx-bars-box",
-        tabindex: 0,
-        role: "group",
-        "aria-label": tr`Bars under the cells of the board`,
-        onpointermove: (event) => this.#read(event),
-        onpointerleave: () => setText(this.say, this.words),
-      },
-      this.picture,
-    );
+    this.numbers = svg("g", { "aria-hidden": "true" });
+    this.picture = svg("svg", { class: "dx-bars-now", role: "img" }, ...Object.values(this.parts), this.numbers);
+    const look = { class: "dx-bars-box", role: "group", "aria-label": tr`Bars under the cells of the board` };
+    this.box = el("div", { ...look, tabindex: 0 }, this.picture);
+    set(this.box, {
+      onpointermove: (event) => this.#read(event),
+      onpointerleave: () => setText(this.say, this.words),
+    });
     this.say = el("p", "dx-readout");
     this.key = el("div", "dx-legend");
     dom.append(this.say, this.box, this.key);
@@ -174,13 +164,9 @@ export class Bars {
         .filter(([, v]) => !Number.isNaN(v)),
       guess = run.candidates(t - 1, position)?.[0]?.token;
     if (position < run.prompt.length) return setText(this.say, this.words);
-    setText(
-      this.say,
-      found.length
-        ? tr`position ${position}${guess == null ? "" : `, ‘${glyphs(run.piece(guess).text, 20)}’`}: ` +
-            found.map(([name, v, unit]) => `${name} ${number(v, unit)}`).join(", ")
-        : tr`position ${position}: no score in this step`,
-    );
+    if (!found.length) return setText(this.say, tr`position ${position}: no score in this step`);
+    const place = tr`position ${position}${guess == null ? "" : `, ‘${glyphs(run.piece(guess).text, 20)}’`}: `;
+    setText(this.say, place + found.map(([name, v, unit]) => `${name} ${number(v, unit)}`).join(", "));
   }
 
   describe() {

@@ -35,7 +35,7 @@ export function costs(steps, models, large, prompt) {
 export class Baton extends StepPicture {
   load(run, dom, context) {
     this.dom = dom;
-    this.sliding = new Sliding("τ", tr`Threshold τ`, () => this.show(this.t), { max: 4, step: 0.01 });
+    this.sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
     this.begin(run, dom, context, ["areas", "lines", "cells", "batons", "gauge"], this.sliding.dom);
     this.grow();
   }
@@ -43,10 +43,6 @@ export class Baton extends StepPicture {
   grow() {
     this.models = Object.fromEntries(this.run.header.models.map(({ role, parameters = 0 }) => [role, parameters]));
     this.roles = Object.keys(this.models).sort((a, b) => this.models[a] - this.models[b]);
-  }
-
-  told({ relay }) {
-    return relay;
   }
 
   /** Steps up to t that wrote a token: {text, writer, entropy, mean, switched, read}. */
@@ -63,15 +59,15 @@ export class Baton extends StepPicture {
       }));
   }
 
-  #large({ index }, tau) {
-    return this.run.asked(index + 1, "relay", "tau", tau) === "large";
+  /** Whether a token calls for the large model: where its bar is above the line. */
+  #large({ index, mean, tau }) {
+    return this.sliding.decided(mean > tau ? "large" : "", index + 1) === "large";
   }
 
   also(relay) {
     if (!relay) return this.sliding.show(0, false, "");
-    const tau = this.sliding.at(relay.tau),
-      told = this.#written(this.t),
-      over = told.filter((one) => this.#large(one, tau)).length;
+    const told = this.#written(this.t),
+      over = told.filter((one) => this.#large(one)).length;
     return this.sliding.show(
       relay.tau,
       told.length > 0,
@@ -119,7 +115,7 @@ export class Baton extends StepPicture {
         { mean } = told[cell.i],
         up = y(cell, mean);
       set(bar, { x: 4 + cell.x, y: up, width: cell.w - 1, height: Math.max(1, foot(cell) - up) });
-      set(bar, { class: this.#large(told[cell.i], tau) ? "dx-high" : "dx-quiet" });
+      set(bar, { class: this.#large(told[cell.i]) ? "dx-high" : "dx-quiet" });
     });
     const rows = [...new Map(shown.map((cell) => [cell.line, cell])).values()],
       ends = new Map(shown.map((cell) => [cell.line, 4 + cell.x + cell.w]));

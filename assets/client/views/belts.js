@@ -2,7 +2,8 @@
 
 import { CHIP, chips } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
+import { svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
@@ -51,7 +52,7 @@ export class Belts {
       );
       this.#lane(lane, lanes[0].places);
     });
-    return { high: narrow ? NAMES + deepest * LANE : lanes.length * LANE, labels: parts.labels, beads: this.#paint() };
+    return { high: narrow ? NAMES + deepest * LANE : lanes.length * LANE, labels: parts.labels, beads: this.#render() };
   }
 
   #lane({ places, from, name, says, blind }, main) {
@@ -143,20 +144,12 @@ export class Belts {
     return this.parts.arrows.push({ d, state });
   }
 
-  #paint() {
+  #render() {
     const { belts, beads, lists, boxes, arrows } = this.parts;
-    const rects = (parent, all, look) =>
-      pool(parent, all.length, () => svg("rect", look)).map((rect, i) => {
-        set(rect, all[i]);
-        return rect;
-      });
+    const rects = (parent, all, look) => render(parent, all, (box) => ["rect", { ...box, ...look }]);
     rects(this.belts, belts, { class: "dx-lift dx-plain", rx: 5 });
-    pool(this.lists, lists.length, () => svg("g", { "data-s": "q" }, svg("rect", { rx: 3 }))).forEach((group, i) =>
-      set(group.firstChild, lists[i]),
-    );
-    pool(this.arrows, arrows.length, () => svg("path", "dx-arc")).forEach((path, i) =>
-      set(path, { d: arrows[i].d, "data-s": arrows[i].state }),
-    );
+    render(this.lists, lists, (box) => [{ "data-s": "q" }, ["rect", { rx: 3, ...box }]]);
+    render(this.arrows, arrows, ({ d, state }) => ["path", { class: "dx-arc", d, "data-s": state }]);
     const whole = boxes.map((box) => ({ ...box, whole: box.text }));
     chips(this.cells, whole, this.theme, 999);
     return rects(this.beads, beads, { class: "dx-slab", rx: 16 });

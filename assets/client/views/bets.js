@@ -2,8 +2,7 @@
 // the run's account so far, on the same axes. One plain row a token is the diagonal of both.
 
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -21,37 +20,26 @@ const ROOF = 48,
   NARROW = 760;
 
 export class Bets extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["grid", "lines", "dots"]);
-  }
+  layers = ["grid", "lines", "dots"];
+  none = tr`Nothing was bet in this step.`;
 
-  told({ bets }) {
-    return bets;
-  }
-
-  draw(told, _, next) {
+  draw(told) {
     const narrow = this.width < NARROW,
       w = narrow ? this.width - LEFT - 12 : (this.width - 2 * LEFT - GAP) / 2,
       high = ROOF + TALL + FOOT,
       round = { x: LEFT, y: ROOF, w },
       whole = { x: narrow ? LEFT : 2 * LEFT + GAP + w - 12, y: narrow ? high + ROOF : ROOF, w };
     Object.assign(this, { paths: [], marks: [], labels: [] });
-    this.frame(narrow ? 2 * high : high);
     this.#round(told, round);
     this.#account(whole);
-    pool(this.lines, this.paths.length, () => svg("path")).forEach((path, i) => {
-      set(path, { d: this.paths[i][0] });
-      path.style.cssText = `fill:none;${this.paths[i][1]}`;
-    });
-    const dots = pool(this.dots, this.marks.length, () => svg("g", {}, svg("title"), svg("path")));
-    dots.forEach((group, i) => {
-      const [x, y, shape, style, title] = this.marks[i];
-      set(group.lastChild, { d: shape, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
-      group.lastChild.style.cssText = style;
-      setText(group.firstChild, title);
-    });
-    this.label(this.labels);
-    if (next) comeIn(dots.slice(-2), { opacity: 0 });
+    render(this.lines, this.paths, ([d, style]) => ["path", { d, style: `fill:none;${style}` }]);
+    const dots = render(this.dots, this.marks, ([x, y, d, style, title]) => [
+      {},
+      ["title", {}, title],
+      ["path", { d, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, style }],
+    ]);
+    this.frame(narrow ? 2 * high : high, this.labels);
+    return dots.slice(-2);
   }
 
   /** Axes of a chart, time to the right and tokens upward, with the diagonal of plain decoding. Returns where a point
@@ -115,12 +103,8 @@ export class Bets extends StepPicture {
   #account(box) {
     const seen = this.run.steps.slice(0, this.t).flatMap(({ bets }) => (bets ? [bets] : [])),
       last = seen.at(-1),
-      most =
-        1.08 *
-        Math.max(
-          1,
-          this.most(({ bets }) => Math.max(bets?.gained ?? 0, bets?.spent ?? 0)),
-        ),
+      largest = this.most(({ bets }) => Math.max(bets?.gained ?? 0, bets?.spent ?? 0)),
+      most = 1.08 * Math.max(1, largest),
       at = this.#axes(box, most, most, tr`The run behind the prompt: tokens over time`),
       trail = [at(0, 0), ...seen.map(({ spent, gained }) => at(spent, gained))],
       [x, y] = trail.at(-1),
@@ -136,9 +120,7 @@ export class Bets extends StepPicture {
     this.labels.push([near ? box.x + 6 : x + side, y - (near ? 14 : 8), side < 0 ? "end" : "start", ratio]);
   }
 
-  describe(t) {
-    const told = this.run.steps[t - 1]?.bets;
-    if (!told) return t ? tr`Nothing was bet in this step.` : tr`Before the first step.`;
+  sentence(told) {
     const named = { text: tr`copies of the text`, store: tr`the store`, table: tr`the table of earlier ranks` },
       odds = told.odds.map(
         ({ source, right, places }) => tr`${named[source] ?? tr`the draft model`} at ${right} of ${places} places`,

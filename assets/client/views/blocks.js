@@ -1,11 +1,13 @@
 // Blocks and windows over the steps: a row for each step, a bar for each stretch of the text that the method works in.
 
 import { el, legend, set, setText, svg } from "../player/dom.js";
+import { swatch } from "../player/render.js";
 import { spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
 
+const WRITTEN = { width: 0.8, height: 0.5, "data-s": "new" };
 const LEAST = 6, // pixels of a step
   ROOM = 150; // pixels that the picture takes if it can
 
@@ -24,20 +26,12 @@ export class Blocks {
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
     this.say = el("p", "dx-readout");
-    this.picture = svg("svg", {
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": tr`Blocks, steps by positions`,
-    });
+    const name = tr`Blocks, steps by positions`,
+      look = { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) };
+    this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": name });
     this.hand = el("div", "dx-row");
     this.veil = el("div", "dx-veil");
-    this.line = el(
-      "div",
-      { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) },
-      this.picture,
-      this.veil,
-      this.hand,
-    );
+    this.line = el("div", look, this.picture, this.veil, this.hand);
     this.key = el("div", "dx-legend");
     dom.append(this.say, this.line, this.key);
     this.grow();
@@ -61,39 +55,19 @@ export class Blocks {
         ...joined(step.spans ?? []).map((span) => {
           const high = 0.8 - 0.22 * Math.min(kinds.indexOf(span.kind), 2),
             from = Math.max(span.start - first, 0);
-          return svg(
-            "rect",
-            {
-              x: from,
-              y: y + (1 - high) / 2,
-              width: Math.max(span.end - first - from, 0),
-              height: high,
-              style: `fill:${spanColour(context.theme, mode, span.kind)}`,
-            },
-            svg(
-              "title",
-              {},
-              tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`.trim(),
-            ),
-          );
+          const box = { x: from, y: y + (1 - high) / 2, width: Math.max(span.end - first - from, 0), height: high },
+            style = `fill:${spanColour(context.theme, mode, span.kind)}`,
+            title = tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`;
+          return svg("rect", { ...box, style }, svg("title", {}, title.trim()));
         }),
         ...(step.commits?.positions ?? [])
           .filter((position) => position >= first)
-          .map((position) =>
-            svg("rect", { x: position - first + 0.1, y: y + 0.25, width: 0.8, height: 0.5, "data-s": "new" }),
-          ),
+          .map((position) => svg("rect", { ...WRITTEN, x: position - first + 0.1, y: y + 0.25 })),
       ]),
     );
     this.key.replaceChildren(
       legend(context.theme, "new", tr`written in the step`),
-      ...kinds.map((kind) =>
-        el(
-          "span",
-          {},
-          el("i", { class: "dx-swatch", style: `background:${spanColour(context.theme, mode, kind)}` }),
-          translated(kind),
-        ),
-      ),
+      ...kinds.map((kind) => swatch(`background:${spanColour(context.theme, mode, kind)}`, translated(kind))),
     );
     this.show(this.t);
   }

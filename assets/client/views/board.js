@@ -3,6 +3,7 @@
 import { number } from "../player/codec.js";
 import { el, pool, select, set, legend as stateOf } from "../player/dom.js";
 import { segments } from "../player/layout.js";
+import { swatch } from "../player/render.js";
 import { OPTIONS, spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 
@@ -18,11 +19,8 @@ function entitle(node) {
 export class Brackets {
   constructor(run, context) {
     Object.assign(this, { run, context });
-    this.root = el("div", {
-      class: "dx-brackets",
-      "aria-hidden": "true",
-      onpointerover: ({ target }) => entitle(target),
-    });
+    this.root = el("div", { class: "dx-brackets", "aria-hidden": "true" });
+    this.root.addEventListener("pointerover", ({ target }) => entitle(target));
   }
 
   /** spans: of the step shown. board: gives the grid, the height of a track and the mode. */
@@ -60,18 +58,10 @@ export function controls(run, context, high) {
     n = run.prompt.length;
   const toggle = (text, on, act, more) =>
     el("button", { class: "dx-toggle", onclick: act, ...more, "aria-pressed": more ? null : String(on) }, text);
+  const prompt = tr`Prompt, ${n} token${n === 1 ? "" : "s"}`,
+    folds = { class: "dx-toggle dx-chip", "aria-expanded": String(context.unfolded) };
   return [
-    n
-      ? toggle(
-          tr`Prompt, ${n} token${n === 1 ? "" : "s"}`,
-          context.unfolded,
-          () => context.setPrompt(!context.unfolded),
-          {
-            class: "dx-toggle dx-chip",
-            "aria-expanded": String(context.unfolded),
-          },
-        )
-      : el("span"),
+    n ? toggle(prompt, context.unfolded, () => context.setPrompt(!context.unfolded), folds) : el("span"),
     colours.length
       ? select(tr`Colour by`, [...colours, ["", tr`nothing`]], chosen, (name) => context.setLane(name))
       : null,
@@ -85,37 +75,20 @@ export function controls(run, context, high) {
 /** The states and spans that a run shows, and the range of the score that colours its open cells. */
 export function legend(run, context) {
   const { states } = context.theme;
-  const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
+  const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane),
+    highest = lane && number(lane.hi, lane.unit),
+    bracket = (kind, i) =>
+      `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}`;
   return [
     ...Object.keys(states)
       .filter((state) => run.states.has(state) && (state !== "prompt" || context.unfolded))
       .map((state) => stateOf(context.theme, state)),
-    ...(lane
-      ? [
-          el(
-            "span",
-            {},
-            `${translated(context.lane)} ${number(lane.lo)}`,
-            el("i", "dx-ramp"),
-            number(lane.hi, lane.unit),
-          ),
-        ]
-      : []),
+    ...(lane ? [el("span", {}, `${translated(context.lane)} ${number(lane.lo)}`, el("i", "dx-ramp"), highest)] : []),
     ...(context.lane === AUTHOR
-      ? [...run.authors].map((author, i) =>
-          el("span", {}, el("i", { class: "dx-swatch", style: `background:var(--option${i % OPTIONS}-fill)` }), author),
-        )
+      ? [...run.authors].map((author, i) => swatch(`background:var(--option${i % OPTIONS}-fill)`, author))
       : []),
     ...run.spanKinds.map((kind, i) =>
-      el(
-        "span",
-        {},
-        el("i", {
-          class: "dx-line",
-          style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}`,
-        }),
-        translated(kind),
-      ),
+      el("span", {}, el("i", { class: "dx-line", style: bracket(kind, i) }), translated(kind)),
     ),
   ];
 }

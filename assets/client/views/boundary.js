@@ -6,7 +6,7 @@ import { cut, glyphs } from "../player/codec.js";
 import { pool, set, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { percent } from "../player/shares.js";
-import { Sliding } from "../player/sliding.js";
+import { Sliding, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
@@ -21,18 +21,17 @@ const HEAD = 26,
 
 export class Boundary extends StepPicture {
   load(run, dom, context) {
-    this.tau = new Sliding(tr`line end’s threshold τ`, tr`Threshold of a line end`, () => this.show(this.t));
-    this.begin(run, dom, context, ["early", "blocks", "late", "cells"], this.tau.dom);
+    this.sliding = new Sliding(this, "boundary.tau", tr`line end’s threshold τ`, tr`Threshold of a line end`);
+    this.begin(run, dom, context, ["early", "blocks", "late", "cells"], this.sliding.dom);
   }
 
   told({ boundary }) {
     return boundary?.at.length ? boundary : null;
   }
 
-  /** Where the block ends at a threshold, the position after it, and what is written then. */
-  #at(threshold, t = this.t) {
-    const [end, written] = this.run.asked(t, "boundary", "tau", threshold) ?? [this.run.steps[t - 1].boundary.end, []];
-    return { end, written: new Set(written) };
+  /** Where the block ends, the position after it, and what is written. */
+  #block({ end }) {
+    return this.sliding.decided([end, this.run.steps[this.t - 1].commits.positions]);
   }
 
   get #span() {
@@ -40,9 +39,8 @@ export class Boundary extends StepPicture {
   }
 
   also(told) {
-    const end = told ? this.#at(this.tau.at(told.delimiter_threshold)).end : 0,
-      said = tr`the block would take ${end - (told?.start ?? 0)}`;
-    this.tau.show(told?.delimiter_threshold ?? 0, Boolean(told?.seen.length), said);
+    const said = told && tr`the block would take ${this.#block(told)[0] - told.start}`;
+    this.sliding.show(told?.delimiter_threshold ?? 0, Boolean(told?.seen.length), said);
   }
 
   /** Ends of the blocks of fixed length. */
@@ -76,12 +74,12 @@ export class Boundary extends StepPicture {
     const { run, width, t } = this,
       { states } = this.context.theme,
       [first, last] = this.#span,
-      { end, written } = this.#at(this.tau.at(told.delimiter_threshold)),
+      [end, written] = this.#block(told),
       usual = Math.min(told.start + told.default, last),
       fixed = this.#fixed(told),
       board = run.board(t),
       open = new Map(told.at.map((p, i) => [p, i])),
-      lanes = [new Set(run.asked(t, "boundary", "fixed") ?? []), written],
+      even = run.asked(t, "boundary", "fixed"), // what blocks of a fixed length would write
       labels = [],
       cells = [],
       late = [];
@@ -99,8 +97,9 @@ export class Boundary extends StepPicture {
       const p = first + k,
         i = open.get(p),
         { x, text } = place(p);
-      lanes.forEach((yes, lane) => {
-        const state = i === undefined ? "old" : yes.has(p) ? "new" : "masked";
+      [even, written].forEach((yes, lane) => {
+        if (i !== undefined && !yes) return;
+        const state = i === undefined ? "old" : yes.includes(p) ? "new" : "masked";
         cells.push({ x, y: top(p, lane) + TOKENS, state, text, whole: glyphs(run.piece(token).text) });
       });
       if (i !== undefined && p >= end && told.confidence[i] >= told.threshold)
@@ -109,7 +108,7 @@ export class Boundary extends StepPicture {
     const lines = (places.at(-1)?.line ?? 0) + 1;
     for (let k = 0; k < lines; k++) {
       const y = HEAD + k * LINE;
-      labels.push([0, y + 14, "start", tr`blocks of ${told.default} would write (derived)`]);
+      labels.push([0, y + 14, "start", even ? tr`blocks of ${told.default} would write (derived)` : unknown(run)]);
       labels.push([0, y + LANE + 14, "start", tr`this run writes`]);
     }
     const drawing = (blocks, lane, hook = 5) =>
@@ -152,7 +151,7 @@ export class Boundary extends StepPicture {
         wide = edge(p + 1) > width - 220;
       labels.push([edge(p + 1) + (wide ? -5 : 5), top(p, 1) + TOKENS - 7, wide ? "end" : "start", said]);
     });
-    const early = told.seen.includes(end - 1) ? [...lanes[0]].filter((p) => p >= end) : [];
+    const early = told.seen.includes(end - 1) ? (even ?? []).filter((p) => p >= end) : [];
     pool(this.early, early.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) => {
       const { x, w } = place(early[k]);
       set(box, { x: x - w / 2 + 0.5, width: w - 1, y: top(early[k], 0) + TOKENS - 5, height: CHIP + 10 });
@@ -192,14 +191,13 @@ export class Boundary extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.boundary;
     if (!told?.at.length) return t ? tr`No block was chosen in this step.` : tr`Before the first step.`;
-    const now = this.#at(told.delimiter_threshold, t).written.size,
-      length = told.end - told.start,
+    const length = told.end - told.start,
       why = {
         delimiter: tr`The block ends at a predicted line end: ${length} instead of ${told.default}.`,
         none: tr`No line end in sight: the usual ${length}.`,
         low_conf: tr`The line end is too unsure: the usual ${length}.`,
         tail: tr`The rest of the answer: ${length}.`,
       };
-    return tr`${why[told.why] ?? ""} Written now: ${now}.`;
+    return tr`${why[told.why] ?? ""} Written now: ${this.run.steps[t - 1].commits.positions.length}.`;
   }
 }

@@ -2,6 +2,7 @@
 
 import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { name: "Branches", title: "Branches", place: 190, needs: ["branches"] };
@@ -38,29 +39,17 @@ export class Branches {
         const from = latest.get(branch.parent) ?? latest.get(branch.id),
           words = glyphs(branch.tokens.map((id) => this.run.piece(id).text).join(""), 60),
           scores = Object.entries(branch.scores ?? {}).map(([name, value]) => `${name} ${number(value)}`);
-        if (from)
-          edges.push(
-            svg("path", {
-              d: link(from.x + W, from.y + H / 2, x, y + H / 2),
-              "stroke-width": 2,
-              "data-s": state,
-            }),
-          );
-        nodes.push(
-          svg(
-            "g",
-            { transform: `translate(${x},${y})`, "data-s": state },
-            svg(
-              "title",
-              {},
-              `${[tr`branch ${branch.id}`, translated(branch.fate ?? "alive"), ...scores].join(", ")}: ${words}`,
-            ),
-            svg("rect", { width: W, height: H, rx: 6 }),
-            svg("text", { x: 7, y: 14 }, cut(words, 12)),
-            svg("text", { x: 7, y: 28, class: "dx-small" }, cut(`#${branch.id}  ${scores[0] ?? ""}`, 18)),
-            svg("text", { x: W - 7, y: 28, "text-anchor": "end" }, mark),
-          ),
-        );
+        const d = from && link(from.x + W, from.y + H / 2, x, y + H / 2),
+          told = [tr`branch ${branch.id}`, translated(branch.fate ?? "alive"), ...scores].join(", ");
+        if (from) edges.push(["path", { d, "stroke-width": 2, "data-s": state }]);
+        nodes.push([
+          { transform: `translate(${x},${y})`, "data-s": state },
+          ["title", {}, `${told}: ${words}`],
+          ["rect", { width: W, height: H, rx: 6 }],
+          ["text", { x: 7, y: 14 }, cut(words, 12)],
+          ["text", { x: 7, y: 28, class: "dx-small" }, cut(`#${branch.id}  ${scores[0] ?? ""}`, 18)],
+          ["text", { x: W - 7, y: 28, "text-anchor": "end" }, mark],
+        ]);
         fresh.push([branch.id, { x, y }]);
       });
       for (const [id, place] of fresh) latest.set(id, place);
@@ -68,7 +57,8 @@ export class Branches {
     const w = Math.max(1, steps.length) * X,
       h = tall * Y + 4;
     frame(this.picture, w, h);
-    this.picture.replaceChildren(...edges, ...nodes);
+    this.picture.replaceChildren();
+    render(this.picture, [...edges, ...nodes]);
     this.scroll.scrollLeft = w;
   }
 

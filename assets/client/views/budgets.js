@@ -1,7 +1,8 @@
 // What a sampler may spend at each step, as columns over the tokens that were drawn.
 
 import { cut, glyphs } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { set, svg } from "../player/dom.js";
+import { render, write } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
@@ -33,45 +34,40 @@ export class Budgets {
         .map((step, i) => ({ step, at: first + i + 1 })),
       other = names[1] ?? names[0],
       foot = 30 + LOW,
-      labels = [],
       whole = shown.find(({ step }) => step.truncation?.whole)?.step.truncation,
       high = Math.max(1e-9, ...this.run.steps.map(({ truncation: c }) => c?.whole ?? (c ? width(c.kept, most) : 0)));
     set(this.strip, { viewBox: `0 0 ${across} ${foot + 66}`, width: across, height: foot + 66 });
-    const node = () =>
-      svg("g", { style: "cursor:pointer" }, svg("title"), svg("rect", { rx: 3 }), svg("rect", { rx: 3 }));
-    pool(this.columns, shown.length, node).forEach((group, i) => {
-      const { step, at } = shown[i],
-        c = step.truncation,
-        [title, all, fill] = group.childNodes,
+    const labels = [];
+    render(this.columns, shown, ({ step, at }, i) => {
+      const { truncation: c, commits } = step,
         x = left + i * CELL,
-        tall = c ? (LOW * (c.whole ?? width(c.kept, most))) / high : 0,
-        part = c?.whole ? Math.min(1, c.line / c.whole) * tall : tall;
-      group.onclick = () => this.context.seek(at);
-      set(group, { opacity: at > t ? 0.25 : 1 });
-      set(all, { x: x + 4, y: foot - tall, width: CELL - 8, height: Math.max(1, tall) });
-      all.style.cssText = `fill:none;stroke:var(--muted);stroke-width:${at === t ? 2.5 : 1}`;
-      set(fill, { x: x + 4, y: foot - part, width: CELL - 8, height: Math.max(1, part) });
-      fill.style.cssText = "fill:var(--accepted-fill)";
-      setText(title, tr`step ${at}`);
-      if (at > t || !c) return;
-      const token = step.commits?.tokens.at(-1),
         middle = x + CELL / 2,
-        kept = c.others?.[other];
-      labels.push([middle, foot + 18, token === undefined ? "" : cut(glyphs(this.run.piece(token).text, 8), 5)]);
-      labels.push([middle, foot + 36, short(c.kept)]);
-      if (kept !== undefined) labels.push([middle, foot + 54, short(kept)]);
-    });
-    const rows = [[foot + 18, tr`drawn`], [foot + 36, tr`kept here`], ...(other ? [[foot + 54, tr`by ${other}`]] : [])];
+        tall = c ? (LOW * (c.whole ?? width(c.kept, most))) / high : 0,
+        part = c?.whole ? Math.min(1, c.line / c.whole) * tall : tall,
+        box = { rx: 3, x: x + 4, width: CELL - 8 },
+        outline = `fill:none;stroke:var(--muted);stroke-width:${at === t ? 2.5 : 1}`;
+      if (at <= t && c) {
+        const token = commits?.tokens.at(-1),
+          kept = c.others?.[other];
+        if (token !== undefined)
+          labels.push([middle, foot + 18, "middle", cut(glyphs(this.run.piece(token).text, 8), 5)]);
+        labels.push([middle, foot + 36, "middle", short(c.kept)]);
+        if (kept !== undefined) labels.push([middle, foot + 54, "middle", short(kept)]);
+      }
+      return [
+        { opacity: at > t ? 0.25 : 1, style: "cursor:pointer" },
+        ["title", {}, tr`step ${at}`],
+        ["rect", { ...box, y: foot - tall, height: Math.max(1, tall), style: outline }],
+        ["rect", { ...box, y: foot - part, height: Math.max(1, part), style: "fill:var(--accepted-fill)" }],
+      ];
+    }).forEach((group, i) => (group.onclick = () => this.context.seek(shown[i].at)));
     const said = whole
       ? across > 700
         ? tr`Each step: the model's entropy (outline) and the budget, ${percent(whole.line / whole.whole)} of it (blue)`
         : tr`Each step: entropy (outline), budget (blue)`
       : tr`Each step: tokens kept, on a logarithmic scale`;
-    pool(this.words, labels.length + rows.length + 1, () => svg("text")).forEach((text, i) => {
-      const [x, y, words] =
-        labels[i] ?? (rows[i - labels.length] ? [left - 8, ...rows[i - labels.length]] : [4, 16, said]);
-      set(text, { x, y, "text-anchor": labels[i] ? "middle" : rows[i - labels.length] ? "end" : "start" });
-      setText(text, words);
-    });
+    labels.push([left - 8, foot + 18, "end", tr`drawn`], [left - 8, foot + 36, "end", tr`kept here`]);
+    if (other) labels.push([left - 8, foot + 54, "end", tr`by ${other}`]);
+    write(this.words, [...labels, [4, 16, "start", said]]);
   }
 }

@@ -2,10 +2,7 @@
 // position against its threshold, below what the next step reads. Above all of it the mean entropy of the steps so far:
 // the canvas may end once it is low and the likeliest tokens stay the same.
 
-import { chips } from "../player/chips.js";
-import { glyphs } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -21,12 +18,8 @@ const ROOM = 58, // for the names of the rows
   MOVED = ["accepted", "new", "changed", "settled", "renoised"];
 
 // What a record leaves out where there is none, or where a watched loop did not tell it.
-const EMPTY = Object.fromEntries(
-  ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"].map((name) => [
-    name,
-    [],
-  ]),
-);
+const LISTS = ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"],
+  EMPTY = Object.fromEntries(LISTS.map((name) => [name, []]));
 
 /** Nats as figures that keep their order of magnitude. */
 const nats = (h) =>
@@ -35,15 +28,14 @@ const nats = (h) =>
 const beside = (h, line) => (nats(h) === nats(line) && h !== line ? h.toPrecision(3) : nats(h));
 
 export class Canvas extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["bars", "lines", "dots", "cells"]);
-  }
+  layers = ["bars", "lines", "dots", "cells"];
+  none = tr`No canvas is open in this step.`;
 
   told({ canvas }) {
     return canvas?.after?.length ? { ...EMPTY, before: canvas.after, ...canvas } : null;
   }
 
-  draw(told, _, next) {
+  draw(told) {
     const { run, width, t } = this,
       n = told.after.length,
       large = n > LARGE,
@@ -58,10 +50,9 @@ export class Canvas extends StepPicture {
       first = told.kind === "denoise" ? CURVE + TOP + 14 : 4;
     at.x = (i) => ROOM + ((i % even) + 0.5) * w;
     at.y = (i) => first + Math.floor(i / even) * high;
-    this.frame(first + rows * high);
     const now = run.board(t),
       cell = (i) => now[told.start + i],
-      word = (id) => glyphs(run.piece(id).text);
+      word = (id) => this.word(id);
     const items = told.after.map((id, i) => {
       const { state = "noise", token, entry } = cell(i) ?? {};
       return { x: at.x(i), y: at.y(i) + at.foot + 8, state, whole: word(token ?? entry?.drawn ?? id) };
@@ -75,26 +66,19 @@ export class Canvas extends StepPicture {
     if (decided) this.#bars(told, n, at, word);
     this.#names(told, rows, even, n, at);
     if (told.kind === "denoise") this.#curve(told, at);
-    else pool(this.dots, 0, () => svg("circle"));
-    pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
-      const { at: place, tall, title } = at.bars[i];
-      set(group, { "data-s": states[place] });
-      setText(group.firstChild, title);
-      const y = at.y(place) + at.foot - tall;
-      set(group.lastChild, { x: at.x(place) - w * 0.3, y, width: w * 0.6, height: tall });
+    else render(this.dots, []);
+    render(this.bars, at.bars, ({ at: place, tall, title }) => [
+      { "data-s": states[place] },
+      ["title", {}, title],
+      ["rect", { rx: 3, x: at.x(place) - w * 0.3, y: at.y(place) + at.foot - tall, width: w * 0.6, height: tall }],
+    ]);
+    render(this.lines, at.lines, ({ d, state, whole }) => {
+      const style = `stroke:var(--${state}-line)${whole ? ";stroke-dasharray:none" : ""}`;
+      return ["path", { class: "dx-eta", fill: "none", d, style }];
     });
-    pool(this.lines, at.lines.length, () => svg("path", { class: "dx-eta", fill: "none" })).forEach((line, i) => {
-      set(line, { d: at.lines[i].d });
-      line.style.stroke = `var(--${at.lines[i].state}-line)`;
-      line.style.strokeDasharray = at.lines[i].whole ? "none" : "";
-    });
-    const moving = chips(this.cells, items, this.context.theme, w - 2);
-    this.label(at.labels);
-    if (next)
-      comeIn(
-        moving.filter((_, i) => i < n && MOVED.includes(states[i])),
-        { opacity: 0 },
-      );
+    const moving = this.chips(this.cells, items, w - 2);
+    this.frame(first + rows * high, at.labels);
+    return moving.filter((_, i) => i < n && MOVED.includes(states[i]));
   }
 
   /** What decides at each position. */
@@ -147,21 +131,16 @@ export class Canvas extends StepPicture {
       lines.push({ d: `M${ROOM},${y(quiet)}H${ROOM + room}`, state: "settled" });
       labels.push([ROOM - 8, y(quiet) + 4, "end", nats(quiet)]);
     }
-    pool(this.dots, told.length, () => svg("circle", { r: 5 })).forEach((dot, i) => {
-      const { mean_entropy = 0, stop, stable } = told[i];
-      set(dot, { cx: x(i), cy: y(mean_entropy) });
-      dot.style.fill = `var(--${stop ? "settled-fill" : stable ? "old-line" : "noise-line"})`;
-      dot.style.stroke = `var(--${stop ? "settled" : "old"}-line)`;
+    render(this.dots, told, ({ mean_entropy = 0, stop, stable }, i) => {
+      const fill = `var(--${stop ? "settled-fill" : stable ? "old-line" : "noise-line"})`,
+        style = `fill:${fill};stroke:var(--${stop ? "settled" : "old"}-line)`;
+      return ["circle", { r: 5, cx: x(i), cy: y(mean_entropy), style }];
     });
     const last = told.at(-1);
     labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!step) return tr`Before the first step.`;
-    if (!told) return tr`No canvas is open in this step.`;
+  sentence(told) {
     const { kind, after, accepted, edited, kept, renoised, entropies, routes, line = 0, last, stop, quiet = 0 } = told,
       n = after.length;
     if (kind === "drawn") return tr`The canvas: ${n} tokens drawn at random from the whole vocabulary.`;

@@ -46,17 +46,9 @@ function around([first, ...others]) {
 export class Compact {
   constructor(group) {
     Object.assign(this, { group, chosen: null, filled: [], lines: new WeakMap(), place: null });
-    this.root = el(
-      "button",
-      {
-        class: "dx-toggle dx-compact",
-        "aria-label": WORDS.button,
-        title: WORDS.title,
-        hidden: true,
-        onclick: () => this.#choose(),
-      },
-      icon("M1 1H11V3H1ZM1 5H11V7H1ZM1 9H11V11H1Z"),
-    );
+    const look = { class: "dx-toggle dx-compact", "aria-label": WORDS.button, title: WORDS.title, hidden: true },
+      sign = icon("M1 1H11V3H1ZM1 5H11V7H1ZM1 9H11V11H1Z");
+    this.root = el("button", { ...look, onclick: () => this.#choose() }, sign);
     this.fit = () => this.group.compact && this.#fit();
     window.addEventListener("resize", this.fit);
   }

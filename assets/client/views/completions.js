@@ -1,7 +1,8 @@
 // Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
 
 import { glyphs, number, prose } from "../player/codec.js";
-import { el, pool, setText } from "../player/dom.js";
+import { el, set, setText } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
@@ -36,18 +37,13 @@ const SHOWN = 8, // names in the list
     astray: tr`What is begun is none of what is possible.`,
   };
 
-const styled = (tag, look, ...children) => {
-  const node = el(tag, {}, ...children);
-  node.style.cssText = LOOKS[look];
-  return node;
-};
+const styled = (tag, look, ...children) => el(tag, { style: LOOKS[look] }, ...children);
 
 export class Completions {
   load(run, dom) {
     this.run = run;
     this.code = styled("pre", "code");
-    this.code.tabIndex = 0;
-    this.code.setAttribute("aria-label", tr`Code so far`);
+    set(this.code, { tabindex: 0, "aria-label": tr`Code so far` });
     this.head = el("p", "dx-readout");
     this.names = el("div");
     this.title = el("strong");
@@ -55,15 +51,10 @@ export class Completions {
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
-    this.wanted = styled(
-      "div",
-      "part",
-      el("strong", {}, tr`Legal share of the model's probability`),
-      el("div", {}, this.share),
-      styled("div", "bar", this.fill),
-      el("strong", {}, tr`Wanted, and not possible`),
-      this.ghosts,
-    );
+    const [legal, ghosts] = [tr`Legal share of the model's probability`, tr`Wanted, and not possible`],
+      title = (text) => el("strong", {}, text),
+      bar = [el("div", {}, this.share), styled("div", "bar", this.fill)];
+    this.wanted = styled("div", "part", title(legal), ...bar, title(ghosts), this.ghosts);
     dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
   }
 
@@ -98,13 +89,10 @@ export class Completions {
 
   show(t, hurry) {
     if (hurry) return;
-    const parts = this.#parts(t),
-      nodes = pool(this.code, parts.length + 1, () => el("span"));
-    nodes.forEach((node, i) => {
-      const { text = "", look = "", now = false } = parts[i] ?? {};
-      node.style.cssText = i === parts.length ? LOOKS.caret : `${LOOKS[look] ?? ""};${now ? LOOKS.new : ""}`;
-      node.title = { exists: tr`exists`, missing: tr`does not exist` }[look] ?? "";
-      setText(node, look === "missing" ? `${text}✕` : text);
+    const titles = { exists: tr`exists`, missing: tr`does not exist` };
+    render(this.code, [...this.#parts(t), { text: "", look: "caret" }], ({ text, look, now }) => {
+      const style = `${LOOKS[look] ?? ""};${now ? LOOKS.new : ""}`;
+      return ["span", { style, title: titles[look] ?? "" }, look === "missing" ? `${text}✕` : text];
     });
     this.code.scrollTop = this.code.scrollHeight;
     const step = this.run.steps[t - 1],
@@ -124,21 +112,20 @@ export class Completions {
         call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
     setText(this.title, call ? tr`Free parameters` : tr`Valid completions`);
     const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
-    const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
-    rows.forEach((row, i) => {
-      const name = shown[i];
-      if (name === undefined) {
-        row.style.cssText = `${LOOKS.row};color:var(--muted)`;
-        row.title = "";
-        setText(row, shown.length ? tr`and ${total - shown.length} more` : "–");
-        return;
-      }
-      const detail = now.details?.[names.indexOf(name)] ?? "",
-        left = stays(name);
-      row.style.cssText = LOOKS.row + (left ? ";background:var(--raised);font-weight:700" : ";color:var(--muted)");
-      row.title = detail;
-      setText(row, `${left ? "▸" : " "} ${glyphs(name)}${detail ? `   ${prose(detail)}` : ""}`);
-    });
+    const rows = shown.map((name) => {
+        const title = now.details?.[names.indexOf(name)] ?? "",
+          words = `${glyphs(name)}${title ? `   ${prose(title)}` : ""}`;
+        return stays(name)
+          ? { title, words: `▸ ${words}`, look: "background:var(--raised);font-weight:700" }
+          : { title, words: `  ${words}` };
+      }),
+      more = shown.length ? tr`and ${total - shown.length} more` : "–";
+    if (!shown.length || total > shown.length) rows.push({ title: "", words: more });
+    render(this.names, rows, ({ title, words, look = "color:var(--muted)" }) => [
+      "div",
+      { title, style: `${LOOKS.row};${look}` },
+      words,
+    ]);
   }
 
   #wants(now) {
@@ -146,14 +133,15 @@ export class Completions {
       refused = now?.refused ?? [];
     setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
-    pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
-      (row, i) => {
-        const [ghost, chance] = row.childNodes;
-        setText(ghost, refused.length ? glyphs(this.run.piece(refused[i]).text) : "–");
-        ghost.style.textDecoration = now?.held ? "line-through" : "none";
-        setText(chance, refused.length ? `  ${fine(now.refused_probabilities[i])}` : "");
-      },
-    );
+    const chance = (i) => `  ${fine(now.refused_probabilities[i])}`,
+      ghosts = refused.map((token, i) => [glyphs(this.run.piece(token).text), chance(i)]),
+      style = `text-decoration:${now?.held ? "line-through" : "none"}`;
+    render(this.ghosts, ghosts.length ? ghosts : [["–", ""]], ([ghost, chance]) => [
+      "div",
+      { style: LOOKS.row },
+      ["s", { style }, ghost],
+      ["span", {}, chance],
+    ]);
   }
 
   /** Milliseconds of each question up to t. */

@@ -2,7 +2,7 @@
 // probabilities of the different texts that gave it, which with those of all other answers leaves a band.
 
 import { glyphs } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
@@ -46,63 +46,39 @@ export function converging(layer, vote, right, width) {
     last = made.at(-1),
     spread = Math.sqrt((last.count * (1 - last.count)) / n),
     name = glyphs(vote.answers[answer], 12),
-    ticks = [0, 0.5, 1];
+    ticks = [0, 0.5, 1],
+    counted = steps(made.map(({ count }) => count));
   const paths = [
     ...ticks.map((tick) => ({ d: `M${LEFT},${y(tick)}H${x(n)}`, style: "stroke:var(--line);fill:none" })),
     { d: area, style: "fill:var(--accent);fill-opacity:.3;stroke:var(--accent);stroke-width:1.5;opacity:1" },
-    {
-      d: steps(made.map((one) => one.count)),
-      style: "fill:none;stroke:var(--warn);stroke-width:2.5;stroke-dasharray:6 3;opacity:1",
-    },
+    { d: counted, style: "fill:none;stroke:var(--warn);stroke-width:2.5;stroke-dasharray:6 3;opacity:1" },
   ];
-  if (side && last.high < 0.97)
-    paths.push({
-      d: `M${x(n) + 2},${y(1)}h6V${y(last.high) - 1}h-6`,
-      style: "fill:none;stroke:var(--muted);stroke-width:2;opacity:1",
-    });
-  pool(layer, paths.length, () => svg("path")).forEach((path, i) => set(path, paths[i]));
-  const beside = side ? x(n) + 14 : LEFT,
-    line = (i) => (side ? 0 : TOP + TALL + 36 + i * 18);
-  const apart = Math.abs(y((last.low + last.high) / 2) - y(last.count)) < 44;
-  const middle = y((last.low + last.high) / 2),
-    below = y(last.count) > middle;
-  return [
-    [
-      4,
-      16,
-      "start",
-      side ? tr`How surely do ${n} samples tell the chance of the answer ${name}?` : tr`Chance of the answer ${name}`,
+  const gap = `M${x(n) + 2},${y(1)}h6V${y(last.high) - 1}h-6`;
+  if (side && last.high < 0.97) paths.push({ d: gap, style: "fill:none;stroke:var(--muted);stroke-width:2;opacity:1" });
+  render(layer, paths, (path) => ["path", path]);
+  const title = side
+      ? tr`How surely do ${n} samples tell the chance of the answer ${name}?`
+      : tr`Chance of the answer ${name}`,
+    labels = [
+      [4, 16, "start", title],
+      ...ticks.map((tick) => [LEFT - 8, y(tick) + 4, "end", percent(tick)]),
+      [x(n), TOP + TALL + 18, "end", tr`${n} samples`],
+      [LEFT, TOP + TALL + 18, "start", "1"],
     ],
-    ...ticks.map((tick) => [LEFT - 8, y(tick) + 4, "end", percent(tick)]),
-    [x(n), TOP + TALL + 18, "end", tr`${n} samples`],
-    [LEFT, TOP + TALL + 18, "start", "1"],
-    ...(side
-      ? [
-          [beside, middle - 6, "start", tr`adding up the paths' probabilities (band):`],
-          [
-            beside,
-            middle + 12,
-            "start",
-            tr`surely ${percent(last.low)} to ${percent(last.high)}; each new path narrows it`,
-          ],
-          [
-            beside,
-            (apart ? middle + (below ? 44 : -46) : y(last.count)) - 4,
-            "start",
-            tr`counting the answers (dashed):`,
-          ],
-          [
-            beside,
-            (apart ? middle + (below ? 44 : -46) : y(last.count)) + 14,
-            "start",
-            tr`${percent(last.count)}, give or take ${percent(spread)}`,
-          ],
-          [beside, Math.min(TOP + 12, middle - 66), "start", tr`up to 100 %: the model's own error,`],
-          [beside, Math.min(TOP + 30, middle - 48), "start", tr`which no further sample shrinks`],
-        ]
-      : [
-          [beside, line(0), "start", tr`band: added up, ${percent(last.low)} to ${percent(last.high)}`],
-          [beside, line(1) - 1, "start", tr`dashed: counting, ${percent(last.count)} ± ${percent(spread)}`],
-        ]),
-  ];
+    put = (top, words) => labels.push([side ? x(n) + 14 : LEFT, top, "start", words]);
+  if (side) {
+    const middle = y((last.low + last.high) / 2),
+      own = y(last.count),
+      at = Math.abs(middle - own) >= 44 ? own : middle + (own > middle ? 44 : -46);
+    put(middle - 6, tr`adding up the paths' probabilities (band):`);
+    put(middle + 12, tr`surely ${percent(last.low)} to ${percent(last.high)}; each new path narrows it`);
+    put(at - 4, tr`counting the answers (dashed):`);
+    put(at + 14, tr`${percent(last.count)}, give or take ${percent(spread)}`);
+    put(Math.min(TOP + 12, middle - 66), tr`up to 100 %: the model's own error,`);
+    put(Math.min(TOP + 30, middle - 48), tr`which no further sample shrinks`);
+  } else {
+    put(TOP + TALL + 36, tr`band: added up, ${percent(last.low)} to ${percent(last.high)}`);
+    put(TOP + TALL + 53, tr`dashed: counting, ${percent(last.count)} ± ${percent(spread)}`);
+  }
+  return labels;
 }

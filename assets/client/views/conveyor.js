@@ -3,7 +3,7 @@
 // one ranking for a place, whatever was guessed before it.
 
 import { many } from "../player/counted.js";
-import { el, pool, set, setText } from "../player/dom.js";
+import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
@@ -18,6 +18,8 @@ const NARROW = 720;
 const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
 
 export class Conveyor extends StepPicture {
+  none = tr`No draft was made in this step.`;
+
   load(run, dom, context) {
     this.firsts = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` });
     this.belts = new Belts(run, context.theme);
@@ -42,16 +44,11 @@ export class Conveyor extends StepPicture {
   }
 
   also(told, step) {
-    const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] };
-    pool(this.firsts, others.length > 1 ? others.length : 0, () => el("button")).forEach((button, i) => {
-      const row = others[i];
-      button.onclick = () => {
-        this.chosen = this.chosen === row ? null : row;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(row === other[1]) });
-      setText(button, tr`if ‘${this.belts.word(step.tree.tokens[row])}’ drops in`);
-    });
+    const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] },
+      choose = (row) => (this.chosen = this.chosen === row ? null : row),
+      word = (row) => this.belts.word(step.tree.tokens[row]),
+      items = others.map((row) => [tr`if ‘${word(row)}’ drops in`, row === other[1], () => choose(row)]);
+    this.buttons(this.firsts, items.length > 1 ? items : []);
   }
 
   /** The places of a path: at each the state, what drops into it, and what is ranked then. */
@@ -77,11 +74,8 @@ export class Conveyor extends StepPicture {
         above = paths.flatMap((path) => path?.slice(i, i + 1) ?? []),
         drops = [...new Set(above.map((row) => tree.tokens[row]))].map((token) => ({ token }));
       const items = tokens.map((token, rank) => ({
-        token,
-        rank,
-        chance: chances[rank],
+        ...{ token, rank, chance: chances[rank], row: -1 },
         state: token === own ? "old" : "",
-        row: -1,
       }));
       return { row: -1, items, own, known: [], drops };
     });
@@ -104,25 +98,16 @@ export class Conveyor extends StepPicture {
     const { width } = this,
       narrow = width < NARROW,
       paths = this.#paths(told, tree),
-      deepest = this.most((step) =>
-        this.told(step)?.rows.reduce((most, row) => Math.max(most, depthOf(step.tree.parents, row)), 0),
-      ),
-      shown = new Set([...paths.kept, ...(paths.other ?? [])]);
-    const { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), {
-      width,
-      narrow,
-      deepest,
-      shown,
-    });
-    this.frame(high);
-    this.label(labels);
+      depths = (step) => (this.told(step)?.rows ?? []).map((row) => depthOf(step.tree.parents, row)),
+      deepest = this.most((step) => Math.max(0, ...depths(step))),
+      shown = new Set([...paths.kept, ...(paths.other ?? [])]),
+      at = { width, narrow, deepest, shown },
+      { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), at);
+    this.frame(high, labels);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
+  sentence(told, step) {
     if (!told.linked) return tr`No guess comes back: each place has one ranking, whatever was guessed before it.`;
     const { tree } = step,
       { kept, other } = this.#paths(told, tree),

@@ -3,7 +3,8 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { el, frame, legend, pool, set, setText, svg } from "../player/dom.js";
+import { el, frame, legend, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { copies } from "../player/rounds.js";
 import { tr, translated } from "../player/words.js";
 
@@ -23,30 +24,20 @@ export class Copying {
     this.say = el("p", "dx-readout");
     this.ribbons = svg("g");
     this.cells = svg("g");
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
-      this.ribbons,
-      this.cells,
-      ...[tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
-    );
+    const names = [tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
+      look = { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` };
+    this.picture = svg("svg", look, this.ribbons, this.cells, ...names);
     this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
-    const { theme } = context;
-    dom.append(
-      this.say,
-      this.scroll,
-      el(
-        "div",
-        "dx-legend",
-        legend(theme, "accepted", tr`copied`),
-        legend(theme, "rejected", tr`the model overruled the source`),
-        legend(theme, "unreached", tr`pasted after that, in vain`),
-        legend(theme, "correction", tr`the model's correction`),
-        legend(theme, "bonus", tr`its bonus token`),
-        legend(theme, "old", tr`from the model alone`),
-        el("span", {}, tr`dotted: where the last words were found`),
-      ),
-    );
+    const kinds = Object.entries({
+        accepted: tr`copied`,
+        rejected: tr`the model overruled the source`,
+        unreached: tr`pasted after that, in vain`,
+        correction: tr`the model's correction`,
+        bonus: tr`its bonus token`,
+        old: tr`from the model alone`,
+      }).map(([state, words]) => legend(context.theme, state, words)),
+      dotted = el("span", {}, tr`dotted: where the last words were found`);
+    dom.append(this.say, this.scroll, el("div", "dx-legend", ...kinds, dotted));
     this.grow();
   }
 
@@ -134,20 +125,13 @@ export class Copying {
   }
 
   #draw(cells, ties) {
-    pool(this.ribbons, ties.length, () => svg("path")).forEach((path, i) => {
-      set(path, { d: ties[i].d, "data-s": ties[i].state });
-      path.style.cssText = ties[i].look;
-    });
-    pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: H, rx: 6 }), svg("text", { x: 6, y: 16.5 })),
-    ).forEach((group, i) => {
-      const { x, y, w, text, whole, position, state } = cells[i],
-        [title, box, word] = group.childNodes;
-      set(group, { transform: `translate(${x},${y})`, "data-s": state });
-      set(box, { width: w });
-      setText(title, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`);
-      setText(word, text);
-    });
+    render(this.ribbons, ties, ({ d, state, look }) => ["path", { d, "data-s": state, style: look }]);
+    render(this.cells, cells, ({ x, y, w, text, whole, position, state }) => [
+      { transform: `translate(${x},${y})`, "data-s": state },
+      ["title", {}, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`],
+      ["rect", { height: H, rx: 6, width: w }],
+      ["text", { x: 6, y: 16.5 }, text],
+    ]);
   }
 
   describe(t, made = copies(this.run, t)) {

@@ -6,7 +6,7 @@ import { cut, glyphs } from "../player/codec.js";
 import { pool, set, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { against, percent } from "../player/shares.js";
-import { Sliding, short } from "../player/sliding.js";
+import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { bars, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
@@ -22,10 +22,7 @@ const LEFT = 58,
 
 export class Credits extends StepPicture {
   load(run, dom, context) {
-    this.alpha = new Sliding(tr`credit strength α`, tr`Credit strength α`, () => this.show(this.t), {
-      max: 2,
-      step: 0.1,
-    });
+    this.alpha = new Sliding(this, "credits.token", tr`credit strength α`, tr`Credit strength α`, [0, 2, 0.1]);
     this.begin(run, dom, context, ["odd", "streaks", "line", "bars", "trail", "cells"], this.alpha.dom);
   }
 
@@ -33,16 +30,27 @@ export class Credits extends StepPicture {
     return credits?.rows.length ? credits : null;
   }
 
-  /** Of each row its token and probability with credit of a strength, and whether it is written. */
-  #decide({ rows }, alpha, t = this.t) {
-    const [tokens, values, written] = ["token", "value", "written"].map(
-      (name) => this.run.asked(t, "credits", name, alpha) ?? [],
-    );
-    return rows.map(({ top }, i) => ({ token: tokens[i] ?? top, value: values[i] ?? 0, yes: written.includes(i) }));
+  /** Of each row its token and probability with credit of a strength, and whether it is written, as the method answers;
+   * null where it was not asked. */
+  #asked(alpha) {
+    const of = (name) => this.run.asked(this.t, "credits", name, alpha);
+    return of("token")?.map((token, i) => ({ token, value: of("value")[i], yes: of("written").includes(i) })) ?? null;
+  }
+
+  /** The same as recorded, without the probability of what was not written unless the method answers. */
+  #own({ rows, alpha }) {
+    const asked = this.#asked(this.alpha.at(alpha)),
+      { positions, tokens, probabilities } = this.run.steps[this.t - 1].commits;
+    if (asked && this.alpha.moved !== null) return asked;
+    return rows.map(({ at, top }, i) => {
+      const k = positions.indexOf(at);
+      if (k < 0) return { token: top, value: null, ...asked?.[i], yes: false };
+      return { token: tokens[k], value: probabilities[k], yes: true };
+    });
   }
 
   also(told) {
-    const n = told ? this.#decide(told, this.alpha.at(told.alpha)).filter(({ yes }) => yes).length : 0;
+    const n = told ? this.#own(told).filter(({ yes }) => yes).length : 0;
     this.alpha.show(told?.alpha ?? 0, Boolean(told), tr`${n} would be written`);
   }
 
@@ -59,9 +67,8 @@ export class Credits extends StepPicture {
 
   draw(told, _, next) {
     const { run, width } = this,
-      alpha = this.alpha.at(told.alpha),
-      own = this.#decide(told, alpha),
-      alone = this.#decide(told, 0),
+      own = this.#own(told),
+      alone = this.#asked(0), // what the threshold alone would write
       n = told.rows.length,
       cols = plan(n, width - 6, LEFT, 42, 240),
       past = this.#trail(told),
@@ -79,11 +86,10 @@ export class Credits extends StepPicture {
       streaks = [],
       marks = [],
       odd = [];
-    const word = (token) => glyphs(run.piece(token).text);
     for (let i = 0; i < n; i++) {
       const x = cols.x(i),
         top = cols.line(i) * line,
-        place = { row: told.rows[i], own: own[i], alone: alone[i] },
+        place = { row: told.rows[i], own: own[i], alone: alone?.[i] },
         y = (k) => top + HEAD + k * STEP;
       const { row } = place,
         same = (k) => shown[k]?.get(row.at) === row.top,
@@ -95,7 +101,7 @@ export class Credits extends StepPicture {
           x,
           y: y(k),
           state: same(k) ? "drafted" : "unreached",
-          whole: word(token),
+          whole: this.word(token),
           now: k === shown.length - 1,
         });
         if (k && same(k) && same(k - 1))
@@ -104,20 +110,14 @@ export class Credits extends StepPicture {
       const raw = row.p[row.tokens.indexOf(row.top)] ?? 0,
         foot = top + plot + TALL,
         w = Math.min(30, cols.w - 12),
-        lifted = against(place.own.value, told.threshold),
+        { value } = place.own,
+        lifted = against(value ?? 0, told.threshold),
         words = cols.w < 120 ? lifted : `${percent(raw).replace(" %", "")} → ${lifted}`,
-        title = tr`${word(row.top)}: ${percent(raw)} alone, ${percent(place.own.value)} with credit`;
-      marks.push({
-        x,
-        w,
-        foot,
-        value: place.own.value,
-        state: "new",
-        title,
-        words,
-      });
-      marks.push({ x, w, foot, value: Math.min(raw, place.own.value), state: "old", look: "dx-base", title });
-      if (place.own.yes !== place.alone.yes) {
+        whole = value === null ? "–" : percent(value),
+        title = tr`${this.word(row.top)}: ${percent(raw)} alone, ${whole} with credit`;
+      if (value !== null) marks.push({ x, w, foot, value, state: "new", title, words });
+      marks.push({ x, w, foot, value: Math.min(raw, value ?? 1), state: "old", look: "dx-base", title });
+      if (alone && place.own.yes !== place.alone.yes) {
         odd.push([x, top]);
         labels.push([x, top + line - 12, "middle", cols.w < 120 ? tr`by credit` : tr`only with credit`]);
       }
@@ -125,7 +125,8 @@ export class Credits extends StepPicture {
         [place.alone, first - CHIP - 8],
         [place.own, first + CHIP - 2],
       ])
-        cells.push({ x, y: top + foot_, state: verdict.yes ? "new" : "masked", whole: word(verdict.token) });
+        if (verdict)
+          cells.push({ x, y: top + foot_, state: verdict.yes ? "new" : "masked", whole: this.word(verdict.token) });
     }
     for (let k = 0; k < cols.lines; k++) {
       const top = k * line,
@@ -151,7 +152,8 @@ export class Credits extends StepPicture {
           : tr`Probability of the first choice (grey) and what the credit adds on top`,
       ]);
       labels.push([from - 8, top + plot + TALL * (1 - told.threshold) + 4, "end", short(told.threshold)]);
-      labels.push([0, top + first - CHIP - 12, "start", tr`the threshold alone would write (derived)`]);
+      const plain = alone ? tr`the threshold alone would write (derived)` : unknown(run);
+      labels.push([0, top + first - CHIP - 12, "start", plain]);
       labels.push([0, top + first + CHIP - 6, "start", tr`this run writes, with credit`]);
       streaks.push({ line: [from, to, top + plot + TALL * (1 - told.threshold)] });
     }
@@ -192,12 +194,12 @@ export class Credits extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.credits;
     if (!told?.rows.length) return t ? tr`No place is open in this step.` : tr`Before the first step.`;
-    const own = this.#decide(told, told.alpha, t),
-      alone = this.#decide(told, 0, t),
+    const own = this.#own(told),
+      alone = this.#asked(0),
       lifted = told.rows
-        .filter((_, i) => own[i].yes && !alone[i].yes)
+        .filter((_, i) => alone && own[i].yes && !alone[i].yes)
         .map(({ top }) => cut(glyphs(this.run.piece(top).text), 12)),
-      count = (all) => all.filter(({ yes }) => yes).length;
+      count = (all) => all?.filter(({ yes }) => yes).length ?? "–";
     const [a, b] = [count(own), count(alone)],
       said = tr`With credit ${a} written, without it ${b}: the most confident in any case (derived).`;
     return lifted.length ? tr`${said} Only with credit: ${lifted.join(", ")}.` : said;

@@ -3,6 +3,7 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el } from "../player/dom.js";
+import { rowOf } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 const WHOLE = 20000; // characters of a token that are shown in full
@@ -10,23 +11,14 @@ const WHOLE = 20000; // characters of a token that are shown in full
 // Recorded in 254 steps, so the ends are bounds and not values.
 export const share = (p) => (p < 0.002 ? "< 0.002" : p > 0.998 ? "> 0.998" : number(p));
 
-function bars(run, candidates, chosen) {
-  const list = el("ol", { class: "dx-bars", "aria-label": tr`Most likely tokens` });
-  for (const { token, probability } of candidates) {
-    const bar = el("span", "dx-bar");
-    bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
-    list.append(
-      el(
-        "li",
-        { class: token === chosen ? "dx-chosen" : "" },
-        bar,
-        el("code", {}, glyphs(run.piece(token).text)),
-        el("span", {}, share(probability)),
-      ),
-    );
-  }
-  return list;
-}
+/** Candidates as items of a list: a bar as long as the token is probable, the token, its probability. */
+export const bars = (run, candidates, chosen) =>
+  candidates.map(({ token, probability }) => {
+    const width = `width:${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`,
+      bar = el("span", { class: "dx-bar", style: width }),
+      code = el("code", {}, glyphs(run.piece(token).text));
+    return el("li", { class: token === chosen ? "dx-chosen" : "" }, bar, code, el("span", {}, share(probability)));
+  });
 
 function scores(run, index, position, t) {
   const rows = [...run.lanes].flatMap(([name, { unit }]) => {
@@ -34,15 +26,7 @@ function scores(run, index, position, t) {
       threshold = run.lane(index, name)?.threshold;
     return Number.isNaN(value)
       ? []
-      : [
-          el(
-            "tr",
-            {},
-            el("th", { scope: "row" }, translated(name)),
-            el("td", {}, number(value, unit)),
-            el("td", {}, threshold == null ? "" : tr`threshold ${number(threshold)}`),
-          ),
-        ];
+      : [rowOf(translated(name), number(value, unit), threshold == null ? "" : tr`threshold ${number(threshold)}`)];
   });
   return rows.length ? el("table", {}, ...rows) : null;
 }
@@ -64,10 +48,12 @@ export function details(run, { position, token, state, entry }, t, theme) {
   if (token !== null && !entry) out.push(el("p", "dx-none", tr`Part of the prompt.`));
   else if (index < 0) out.push(el("p", "dx-none", tr`The run has not begun.`));
   else {
-    const table = scores(run, index, position, t);
+    const table = scores(run, index, position, t),
+      list = { class: "dx-bars", "aria-label": tr`Most likely tokens` },
+      none = tr`No candidates recorded at this step.`;
     out.push(
       el("h4", {}, tr`Candidates in step ${index + 1}`),
-      candidates ? bars(run, candidates, token) : el("p", "dx-none", tr`No candidates recorded at this step.`),
+      candidates ? el("ol", list, ...bars(run, candidates, token)) : el("p", "dx-none", none),
     );
     if (table) out.push(el("h4", {}, tr`Scores in step ${index + 1}`), table);
   }

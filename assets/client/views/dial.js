@@ -1,8 +1,10 @@
-// A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
+// What a person sets beside a picture: the size that a modelled one is drawn for, on a slider, by powers of two or of ten
+// where it spans many; the layer or the score that is shown.
 
-import { el, set, setText } from "../player/dom.js";
+import { number } from "../player/codec.js";
+import { el, select, set, setText } from "../player/dom.js";
 import { track } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { tr, translated } from "../player/words.js";
 
 /** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
  * where it stands first; text: of a value; change: called when a person moves it. */
@@ -18,6 +20,7 @@ export class Dial {
   /** Moves over these values from now on. */
   over(values) {
     this.values = values;
+    this.slider.disabled = !values.length;
     set(this.slider, { min: 0, max: Math.max(0, values.length - 1) });
   }
 
@@ -52,3 +55,37 @@ export const size = (n) =>
 /** Labels of a drawing whose fifth part is true are bold. */
 export const embolden = (words, labels) =>
   [...words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));
+
+/** The layer that is shown, of those that a run's routing names. */
+export class LayerChoice {
+  constructor(change) {
+    Object.assign(this, { change, layer: null, dom: el("span") });
+  }
+
+  /** first: gives the one to begin with. */
+  offer(entries, first) {
+    const numbers = [...new Set(entries.flatMap(({ layers }) => layers))].sort((a, b) => a - b);
+    if (numbers.join() === this.numbers?.join()) return;
+    this.numbers = numbers;
+    if (!numbers.includes(this.layer)) this.layer = first(numbers);
+    const choose = (value) => {
+      this.layer = Number(value);
+      this.change();
+    };
+    const options = numbers.map((n) => [String(n), String(n)]);
+    this.dom.replaceChildren(select(tr`Layer`, options, String(this.layer), choose));
+  }
+}
+
+/** The choice of a score that colours a picture, and its scale: from, to and its unit. */
+export function scoreControls(run, context, { label, name, scale }) {
+  const options = [...run.lanes.keys()].map((lane) => [lane, translated(lane)]),
+    { threshold } = run.lanes.get(name),
+    part = (...inside) => el("span", "dx-scale", ...inside);
+  return [
+    select(label, options, name, (lane) => context.setLane(lane)),
+    part(...scale),
+    part(el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
+    ...(threshold === null ? [] : [part(tr`threshold ${number(threshold)}`)]),
+  ];
+}

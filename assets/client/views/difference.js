@@ -52,34 +52,16 @@ export class Difference {
     const said = shown
       ? tell(found, first.slot + 1) + certified
       : on.length > 1 && first.run !== run
-        ? tr`To be compared with player ${first.slot + 1} once both ${
-            found
-              ? tr`were shown to their end`
-              : tr`runs are \
-over`
-          }. `
+        ? tr`To be compared with player ${first.slot + 1} once both ${found ? tr`were shown to their end` : tr`runs are over`}. `
         : "";
     this.line.hidden = !said;
     this.line.dataset.same = shown ? String(same) : "";
     setText(this.line, said);
-    if (found && !shown)
-      this.line.append(
-        el(
-          "button",
-          {
-            class: "dx-reveal",
-            title: tr`Or play both to the end`,
-            onclick: () => both.forEach((peer) => peer.reveal()),
-          },
-          tr`Show now`,
-        ),
-      );
-    context.mark(
-      "difference",
-      !shown || found.position == null
-        ? []
-        : [{ position: found.position, glyph: "≠", title: said, kind: "difference" }],
-    );
+    const reveal = () => both.forEach((peer) => peer.reveal()),
+      look = { class: "dx-reveal", title: tr`Or play both to the end`, onclick: reveal };
+    if (found && !shown) this.line.append(el("button", look, tr`Show now`));
+    const mark = { position: found?.position, glyph: "≠", title: said, kind: "difference" };
+    context.mark("difference", shown && found.position != null ? [mark] : []);
   }
 
   /** The line is about the finished outputs; their words are not told before both players have shown them. */

@@ -28,17 +28,16 @@ const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] }
 
 const middle = { "text-anchor": "middle" };
 
+/** Whether the last draft's dot is below the line. */
+const below = ({ confidence, eta }) => confidence.at(-1) < eta;
+
 export class EarlyExit extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("η", tr`Threshold η`, () => this.show(this.t));
+    this.sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
     this.lift = svg("rect", { class: "dx-lift", rx: 8 });
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
     const layers = [this.lift, "floors", "plain", "rises", "cells", this.line, "hops"];
     this.begin(run, dom, context, layers, this.sliding.dom);
-  }
-
-  told({ early_exit: exit }) {
-    return exit;
   }
 
   also(exit, step) {
@@ -46,18 +45,17 @@ export class EarlyExit extends StepPicture {
     this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(exit, step) : "");
   }
 
-  /** How many tokens are drafted at a threshold, and whether that, not their number, ends drafting. */
-  #drafted({ confidence }, eta) {
-    const [n, why] = this.run.asked(this.t, "early_exit", "eta", eta) ?? [confidence.length, ""];
+  /** How many tokens are drafted, and whether the last of them is below the threshold. */
+  #drafted(exit) {
+    const [n, why] = this.sliding.decided([exit.confidence.length, below(exit) && "threshold"]);
     return { n, ends: why === "threshold" };
   }
 
   #again(exit, { tree }) {
-    const { confidence: sure, eta } = exit,
-      { n, ends } = this.#drafted(exit, this.sliding.at(eta)),
+    const { n, ends } = this.#drafted(exit),
       stand = tree.why.filter((why, i) => i && i <= n && why === "accepted").length,
-      on = this.#drafted(exit, eta).ends && !ends ? tr` It would draft on; what, is not recorded.` : "";
-    return tr`${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
+      on = below(exit) && !ends ? tr` It would draft on; what, is not recorded.` : "";
+    return tr`${n} of ${many(exit.confidence.length, "drafted")}, ${stand} accepted.${on}`;
   }
 
   draw(exit, step, next) {
@@ -72,7 +70,7 @@ export class EarlyExit extends StepPicture {
       right = left + (most + 2) * w,
       x = (i) => left + (i + 0.5) * w,
       y = (chance) => EXIT - chance * (HOPS - 22),
-      { n: drafted, ends } = this.#drafted(exit, line),
+      { n: drafted, ends } = this.#drafted(exit),
       n = sure.length,
       own = rows.slice(n + 1)[0],
       refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
@@ -159,7 +157,7 @@ export class EarlyExit extends StepPicture {
     const { accepted } = rowsOf(step.tree),
       n = exit.confidence.length,
       wrote = step.commits?.tokens.filter((token) => token >= 0).length ?? 0,
-      why = this.#drafted(exit, exit.eta).ends ? tr`, the last one below η = ${short(exit.eta)}` : "";
+      why = below(exit) ? tr`, the last one below η = ${short(exit.eta)}` : "";
     return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one model call.`;
   }
 }

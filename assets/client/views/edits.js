@@ -3,10 +3,8 @@
 // Under a position that was changed stands what it held before, struck out. Where positions are deleted or inserted,
 // lines lead from what stays to its new place.
 
-import { chips } from "../player/chips.js";
 import { glyphs } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { moved } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -63,9 +61,8 @@ export function replaced(steps) {
 }
 
 export class Edits extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["bars", "lines", "moves", "struck", "cells"]);
-  }
+  layers = ["bars", "lines", "moves", "struck", "cells"];
+  none = tr`Nothing is decided in this step: what is finished is stored.`;
 
   told({ edits }) {
     return edits?.positions.length ? edits : null;
@@ -79,7 +76,7 @@ export class Edits extends StepPicture {
     return [...this.#word(token)].slice(0, Math.max(1, Math.floor((w - 8) / 7.4))).join("");
   }
 
-  draw(told, { commits }, next) {
+  draw(told, { commits }) {
     const { run, width } = this,
       n = told.positions.length,
       rows = Math.min(ROWS, Math.max(1, Math.ceil((n * LEAST) / (width - ROOM)))),
@@ -93,36 +90,23 @@ export class Edits extends StepPicture {
     const at = { w, now, labels: [], lines: [], struck: [], bars: [], moves: [] };
     at.x = (i) => ROOM + ((i % columns) + 0.5) * w;
     at.y = (i) => Math.floor(i / columns) * high + TOP;
-    this.frame(rows * high + TOP);
     const items = told.positions.flatMap((_, i) => [this.#found(told, i, at), this.#left(told, i, lost[i], at)]);
     for (let row = 0; row < rows; row++) this.#thresholds(told, row * columns, Math.min(n, (row + 1) * columns), at);
-    pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
-      const { x, y, high, state, title } = at.bars[i];
-      set(group, { "data-s": state });
-      setText(group.firstChild, title);
-      set(group.lastChild, { x: x - w * 0.3, y, width: w * 0.6, height: high });
-    });
-    pool(this.lines, at.lines.length, () => svg("path", { class: "dx-eta" })).forEach((line, i) => {
-      set(line, { d: at.lines[i].d });
-      line.style.stroke = `var(--${at.lines[i].state}-line)`;
-    });
-    pool(this.moves, at.moves.length, () => svg("path", { class: "dx-arc" })).forEach((path, i) => {
-      set(path, { d: at.moves[i] });
-    });
-    pool(this.struck, at.struck.length, () =>
-      svg("text", { "text-anchor": "middle", "text-decoration": "line-through" }),
-    ).forEach((text, i) => {
-      const [x, y, words] = at.struck[i];
-      set(text, { x, y });
-      setText(text, words);
-    });
-    const moving = chips(this.cells, items, this.context.theme, w - 2);
-    this.label(at.labels);
-    if (next)
-      comeIn(
-        moving.filter((_, i) => items[i].state === "changed" || items[i].state === "new"),
-        { opacity: 0 },
-      );
+    render(this.bars, at.bars, ({ x, y, high, state, title }) => [
+      { "data-s": state },
+      ["title", {}, title],
+      ["rect", { rx: 3, x: x - w * 0.3, y, width: w * 0.6, height: high }],
+    ]);
+    render(this.lines, at.lines, ({ d, state }) => [
+      "path",
+      { class: "dx-eta", d, style: `stroke:var(--${state}-line)` },
+    ]);
+    render(this.moves, at.moves, (d) => ["path", { class: "dx-arc", d }]);
+    const out = { ...MIDDLE, "text-decoration": "line-through" };
+    render(this.struck, at.struck, ([x, y, words]) => ["text", { ...out, x, y }, words]);
+    const moving = this.chips(this.cells, items, w - 2);
+    this.frame(rows * high + TOP, at.labels);
+    return moving.filter((_, i) => items[i].state === "changed" || items[i].state === "new");
   }
 
   /** A position that the forward found: what stood, and the bar of what it says. */
@@ -178,11 +162,7 @@ export class Edits extends StepPicture {
     );
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!step) return tr`Before the first step.`;
-    if (!told) return tr`Nothing is decided in this step: what is finished is stored.`;
+  sentence(told, step) {
     const count = (...kinds) => told.fates.filter((fate) => kinds.includes(fate)).length,
       masks = told.stood.filter((token) => token === this.run.mask).length,
       came = (cause) => step.commits?.causes.filter((why) => why === cause).length ?? 0,

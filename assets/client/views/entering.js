@@ -2,12 +2,12 @@
 // them. A switch takes another draft, whose patches may go through fc as well; below, what it says first of each word
 // of the same text, filled where it is the word.
 
-import { CHIP, chips } from "../player/chips.js";
+import { CHIP } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, svg } from "../player/dom.js";
 import { CLASSES, LEARNT, shares, words } from "../player/firstguesses.js";
-import { comeIn } from "../player/motion.js";
 import { means, paint } from "../player/pixels.js";
+import { render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
@@ -34,13 +34,15 @@ const WIDE = {
   NARROW = 790,
   BESIDE = 1090; // room for bars beside the ways
 export class Entering extends StepPicture {
+  none = tr`What the drafts say was not recorded in this step.`;
+
   load(run, dom, context) {
     this.chosen = null;
-    this.buttons = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
+    this.drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
     this.scene = svg("image");
     this.scene.style.imageRendering = "pixelated";
     this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
-    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.buttons);
+    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
     this.picture.before(this.switch);
   }
 
@@ -56,19 +58,15 @@ export class Entering extends StepPicture {
   also(told) {
     const names = told?.names ?? [];
     this.switch.hidden = names.length < 2;
-    pool(this.buttons, names.length, () => el("button", "dx-toggle")).forEach((button, i) => {
-      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`,
-        learnt = LEARNT[told.learnt_from[i]];
-      setText(button, tr`${way}, trained on ${learnt}`);
-      set(button, { "aria-pressed": String(i === this.#at(told)) });
-      button.onclick = () => {
-        this.chosen = names[i];
-        this.show(this.t);
-      };
-    });
+    const words = (i) => {
+      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`;
+      return tr`${way}, trained on ${LEARNT[told.learnt_from[i]]}`;
+    };
+    const items = names.map((name, i) => [words(i), i === this.#at(told), () => (this.chosen = name)]);
+    this.buttons(this.drafts, items, "dx-toggle");
   }
 
-  draw(told, _, next) {
+  draw(told) {
     const { width } = this,
       wide = width >= NARROW,
       size = wide ? WIDE : SMALL,
@@ -78,13 +76,12 @@ export class Entering extends StepPicture {
       top = (beside ? HIGH : HIGH + 3 * ROW + 34) + 26,
       labels = [],
       cells = this.#strip(done, at, top, labels);
-    this.frame(top + 6 + Math.ceil(cells.length / this.columns) * LINE);
     this.#scene(told.patches, size, labels);
     this.#ways(told, told.ways[at] === "fused", size, labels);
     this.#read(done, size);
     this.#bars(told, at, done, beside ? 830 : 0, beside ? 0 : HIGH, labels);
-    this.label(labels);
-    if (next) comeIn(cells.slice(-words(done.at(-1), at).length), { opacity: 0 });
+    this.frame(top + 6 + Math.ceil(cells.length / this.columns) * LINE, labels);
+    return cells.slice(-words(done.at(-1), at).length);
   }
 
   #scene(patches, { side }, labels) {
@@ -116,18 +113,20 @@ export class Entering extends StepPicture {
         `M${x + w},${middle}H${left - 3}${right}`,
         `M${left + wide / 2},${HIGH - 22}v18m-6,-8l6,8l6,-8`,
       ];
-    pool(this.ways, ways.length, () => svg("path", { "stroke-width": 3 })).forEach((path, i) => {
-      set(path, { d: ways[i], class: i ? "" : "dx-exit" });
-      path.style.stroke = i ? "var(--muted)" : "";
-    });
-    pool(this.boxes, 2, () => svg("rect", { class: "dx-slab", rx: 8 })).forEach((box, i) =>
-      set(box, i ? { x: left, y: 8, width: wide, height: HIGH - 30 } : { x, y, width: w, height: h }),
-    );
-    pool(this.tiles, shown, () => svg("rect")).forEach((tile, i) => {
+    render(this.ways, ways, (d, i) => [
+      "path",
+      { "stroke-width": 3, d, class: i ? "" : "dx-exit", style: i ? "stroke:var(--muted)" : "" },
+    ]);
+    const boxes = [
+      { x, y, width: w, height: h },
+      { x: left, y: 8, width: wide, height: HIGH - 30 },
+    ];
+    render(this.boxes, boxes, (box) => ["rect", { class: "dx-slab", rx: 8, ...box }]);
+    render(this.tiles, Array(shown).fill(pitch - 2), (side, i) => {
       const across = tiles + (i % per) * pitch,
-        down = LANE + (Math.floor(i / per) - rows / 2) * pitch;
-      set(tile, { x: across, y: down, width: pitch - 2, height: pitch - 2 });
-      tile.style.cssText = `fill: ${this.colours?.[i] ?? "var(--accent)"}; stroke: var(--accent)`;
+        down = LANE + (Math.floor(i / per) - rows / 2) * pitch,
+        style = `fill:${this.colours?.[i] ?? "var(--accent)"};stroke:var(--accent)`;
+      return ["rect", { x: across, y: down, width: side, height: side, style }];
     });
     if (patches && !fused && rows < 4) labels.push([left - 14, LANE - 12, "end", tr`as they are`]);
     labels.push(
@@ -148,7 +147,7 @@ export class Entering extends StepPicture {
       state: "old",
       whole: this.#word(token),
     }));
-    chips(this.read, items, this.context.theme, room - 4);
+    this.chips(this.read, items, room - 4);
   }
 
   /** By class of word how often the draft says it first, against another draft. */
@@ -163,15 +162,12 @@ export class Entering extends StepPicture {
     const grey = other < 0 ? "" : other === text ? tr`; grey: text only` : tr`; grey: this run's draft`;
     labels.push([left, top + 16, "start", tr`first guess right${grey}`]);
     kinds.forEach((kind, row) => labels.push([left, top + 38 + row * ROW, "start", CLASSES[kind]]));
-    pool(this.bars, bars.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((bar, i) => {
-      const { row, k, share } = bars[i],
-        [right, all] = share,
-        y = top + 42 + row * ROW + k * 13,
-        size = all ? (long * right) / all : 0;
-      set(bar, { "data-s": k ? "masked" : "accepted" });
-      set(bar.firstChild, { x: left, y, width: size, height: 11 });
-      bar.firstChild.style.fill = k ? "var(--muted)" : "";
-      labels.push([left + size + 6, y + 10, "start", all ? `${right} / ${all}` : "–"]);
+    render(this.bars, bars, ({ row, k, share: [right, all] }) => {
+      const y = top + 42 + row * ROW + k * 13,
+        width = all ? (long * right) / all : 0,
+        style = k ? "fill:var(--muted)" : "";
+      labels.push([left + width + 6, y + 10, "start", all ? `${right} / ${all}` : "–"]);
+      return [{ "data-s": k ? "masked" : "accepted" }, ["rect", { rx: 3, x: left, y, width, height: 11, style }]];
     });
   }
 
@@ -194,12 +190,10 @@ export class Entering extends StepPicture {
       if (!right) labels.push([x, y + CHIP + 14, "middle", `✕ ${cut(this.#word(first), 7)}`]);
       return { x, y, whole, state: right ? "accepted" : "masked", text: `${right ? "✓ " : ""}${cut(whole, 7)}` };
     });
-    return chips(this.strip, items, this.context.theme, CELL - 4);
+    return this.chips(this.strip, items, CELL - 4);
   }
 
-  describe(t) {
-    const told = t && this.told(this.run.steps[t - 1]);
-    if (!told) return t ? tr`What the drafts say was not recorded in this step.` : tr`Before the first step.`;
+  sentence(told, _, t) {
     const at = this.#at(told),
       all = Object.values(shares(this.run.steps.slice(0, t), at)),
       [right, of] = [0, 1].map((k) => all.reduce((sum, pair) => sum + pair[k], 0)),

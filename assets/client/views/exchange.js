@@ -2,13 +2,14 @@
 // with their tokens above and their experts below; a line from a token to each of its experts is thick where it leaves
 // its device.
 
-import { bytes, cut, glyphs } from "../player/codec.js";
-import { el, pool, select, set, setText, svg } from "../player/dom.js";
+import { bytes, cut } from "../player/codec.js";
+import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { embolden } from "./dial.js";
+import { LayerChoice } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";
 
 export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
@@ -18,57 +19,50 @@ const HEAD = 24, // of a panel
   SPACE = 66, // between tokens and experts
   CELL = 18,
   GAP = 22;
-const MIDDLE = { "text-anchor": "middle" };
 
 export class Exchange extends StepPicture {
+  layers = ["walls", "stay", "away", "cells", "chips"];
+  none = tr`Nothing is placed at this step.`;
+
   load(run, dom, context) {
-    this.layer = null;
-    this.dom = dom;
-    this.bar = el("span");
+    this.choice = new LayerChoice(() => this.show(this.t));
     this.button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
-    const parts = ["walls", "stay", "away", "cells", "chips"];
-    this.begin(run, dom, context, parts, el("p", "dx-sliding", this.button, this.bar));
+    this.begin(run, dom, context, this.layers, el("p", "dx-sliding", this.button, this.choice.dom));
     this.grow();
   }
 
+  get layer() {
+    return this.choice.layer;
+  }
+
   grow() {
-    const entries = this.run.steps.flatMap((step) => step.routing ?? []).filter(({ kind }) => kind === "device"),
-      layers = [...new Set(entries.flatMap((entry) => entry.layers))].sort((a, b) => a - b);
-    if (layers.join() === this.layers?.join()) return;
-    this.layers = layers;
-    if (!layers.includes(this.layer)) this.layer = this.#telling();
-    const options = layers.map((layer) => [String(layer), String(layer)]);
-    this.bar.replaceChildren(
-      select(tr`Layer`, options, String(this.layer), (value) => {
-        this.layer = Number(value);
-        this.show(this.t);
-      }),
-    );
+    const entries = this.run.steps.flatMap((step) => step.routing ?? []).filter(({ kind }) => kind === "device");
+    this.choice.offer(entries, (numbers) => this.#telling(numbers));
   }
 
   /** The layer in which the places gain most in the first step that says where things are. */
-  #telling() {
+  #telling(numbers) {
     const { steps } = this.run,
       t = 1 + steps.findIndex((step) => step.routing?.some(({ kind }) => kind === "device")),
       gain = (layer) => {
         const found = placed(steps, t, layer);
         return counted(found).local - counted(ordinary(found)).local;
       };
-    return this.layers.reduce((best, layer) => (gain(layer) > gain(best) ? layer : best), this.layers[0]);
+    return numbers.reduce((best, layer) => (gain(layer) > gain(best) ? layer : best), numbers[0]);
   }
 
   /** Bytes of one journey, there and back: what a step moved by how often its tokens travelled. */
   #journey() {
     const { steps } = this.run;
     for (let t = 1; t <= steps.length; t++) {
-      const visits = this.layers.reduce((sum, layer) => sum + counted(placed(steps, t, layer)).visits, 0);
+      const visits = this.choice.numbers.reduce((sum, layer) => sum + counted(placed(steps, t, layer)).visits, 0);
       if (visits && steps[t - 1].facts?.bytes_moved) return steps[t - 1].facts.bytes_moved / visits;
     }
     return 0;
   }
 
-  told() {
-    return placed(this.run.steps, this.t, this.layer).tokens.length || null;
+  told(step) {
+    return placed(this.run.steps, step.index + 1, this.layer).tokens.length || null;
   }
 
   draw(_told, _step, next) {
@@ -85,22 +79,14 @@ export class Exchange extends StepPicture {
     ];
     const labels = panels.map(({ placing, top }, i) => {
       const { all, local, visits } = counted(placing),
-        name = same && wide ? tr`This run, ordinary: experts in order, tokens in turn` : names[i];
-      return [
-        0,
-        top + 15,
-        "start",
-        tr`${name}: ${all - local} of ${all} ${wide ? tr`lines leave their device,` : tr`leave,`} \
-${bytes(visits * size)}`,
-        true,
-      ];
+        name = same && wide ? tr`This run, ordinary: experts in order, tokens in turn` : names[i],
+        leave = wide ? tr`lines leave their device,` : tr`leave,`;
+      return [0, top + 15, "start", tr`${name}: ${all - local} of ${all} ${leave} ${bytes(visits * size)}`, true];
     });
     this.panels = panels;
     this.button.disabled = same;
     this.#paint(panels, labels);
-    this.frame(panels.at(-1).top + panels.at(-1).high);
-    this.label(labels);
-    embolden(this.words, labels);
+    this.frame(panels.at(-1).top + panels.at(-1).high, labels);
     if (next) this.#regroup();
   }
 
@@ -152,44 +138,33 @@ ${bytes(visits * size)}`,
       });
       at.cells.forEach((cell, expert) => cells.push({ ...cell, expert, lit: used.has(expert) }));
     }
-    for (const [key, style] of [
-      ["stay", "stroke:var(--accepted-line);stroke-width:1.6;opacity:.8"],
-      ["away", "stroke:var(--warn);stroke-width:1.3;opacity:.7"],
-    ])
-      pool(this[key], 1, () => svg("path", { style: `fill:none;${style}` })).forEach((path) =>
-        set(path, { d: lines[key] }),
-      );
-    pool(this.walls, walls.length, () => svg("rect", { rx: 8 })).forEach((box, i) => {
-      const [x, y, width, height] = walls[i];
-      set(box, { x, y, width, height });
-      box.style.cssText = "fill:var(--muted);fill-opacity:.07;stroke:var(--line)";
+    const ways = { stay: "stroke:var(--accepted-line);stroke-width:1.6;opacity:.8" };
+    ways.away = "stroke:var(--warn);stroke-width:1.3;opacity:.7";
+    for (const [key, style] of Object.entries(ways))
+      render(this[key], [lines[key]], (d) => ["path", { d, style: `fill:none;${style}` }]);
+    const wall = { rx: 8, style: "fill:var(--muted);fill-opacity:.07;stroke:var(--line)" };
+    render(this.walls, walls, ([x, y, width, height]) => ["rect", { ...wall, x, y, width, height }]);
+    render(this.cells, cells, ({ x, y, side, expert, lit }) => {
+      const look = lit ? "accepted" : "unreached",
+        box = { rx: 3, x: -side / 2, width: side, height: CELL };
+      return [
+        { transform: `translate(${x},${y})` },
+        ["title", {}, tr`expert ${expert}`],
+        ["rect", { ...box, style: `fill:var(--${look}-fill);stroke:var(--line)` }],
+        ["text", { ...MIDDLE, y: 13.5, style: `fill:var(--${look}-text)` }, side > 16 ? expert : ""],
+      ];
     });
-    pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 3 }), svg("text", MIDDLE)),
-    ).forEach((group, i) => {
-      const { x, y, side, expert, lit } = cells[i],
-        [title, box, word] = group.childNodes;
-      set(group, { transform: `translate(${x},${y})` });
-      set(box, { x: -side / 2, width: side, height: CELL });
-      box.style.cssText = `fill:var(--${lit ? "accepted" : "unreached"}-fill);stroke:var(--line)`;
-      set(word, { y: 13.5 });
-      word.style.fill = `var(--${lit ? "accepted" : "unreached"}-text)`;
-      setText(word, side > 16 ? expert : "");
-      setText(title, tr`expert ${expert}`);
-    });
-    pool(this.chips, chips.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 6, height: CHIP }), svg("text", { ...MIDDLE, y: 16.5 })),
-    ).forEach((group, i) => {
-      const { x, y, wide, position } = chips[i],
-        [title, box, word] = group.childNodes,
-        token = board[position]?.token,
-        text = token == null ? String(position) : glyphs(this.run.piece(token).text);
-      set(group, { transform: `translate(${x},${y})` });
-      set(box, { x: 2 - wide / 2, width: wide - 4 });
-      box.style.cssText = "fill:var(--panel);stroke:var(--text)";
-      word.style.fill = "var(--text)";
-      setText(word, cut(text, Math.max(1, Math.floor((wide - 8) / 7.4))));
-      setText(title, text);
+    render(this.chips, chips, ({ x, y, wide, position }) => {
+      const token = board[position]?.token,
+        text = token == null ? String(position) : this.word(token),
+        box = { rx: 6, height: CHIP, x: 2 - wide / 2, width: wide - 4, style: "fill:var(--panel);stroke:var(--text)" },
+        said = cut(text, Math.max(1, Math.floor((wide - 8) / 7.4)));
+      return [
+        { transform: `translate(${x},${y})` },
+        ["title", {}, text],
+        ["rect", box],
+        ["text", { ...MIDDLE, y: 16.5, style: "fill:var(--text)" }, said],
+      ];
     });
   }
 
@@ -207,11 +182,9 @@ ${bytes(visits * size)}`,
     comeIn([this.stay, this.away], { opacity: 0 });
   }
 
-  describe(t) {
-    const found = placed(this.run.steps, t, this.layer),
-      { all, local, load } = counted(found),
-      { lar, lar_ordinary: usual } = this.run.steps[t - 1]?.facts ?? {};
-    if (!all) return t ? tr`Nothing is placed at this step.` : tr`Before the first step.`;
+  sentence(_told, { facts }, t) {
+    const { all, local, load } = counted(placed(this.run.steps, t, this.layer)),
+      { lar, lar_ordinary: usual } = facts ?? {};
     const busiest = Number(((Math.max(...load) * load.length) / all).toPrecision(2)),
       over =
         usual === undefined ? "" : tr` Over all layers ${percent(lar)} stay, ${percent(usual)} in ordinary places.`;

@@ -2,11 +2,11 @@
 // tokens that each exit and draft length promise per layer, with the next choice.
 
 import { chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { short } from "../player/sliding.js";
+import { short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
@@ -29,10 +29,6 @@ export class ExitMap extends StepPicture {
     this.begin(run, dom, context, ["grid", "roof", "heat", "trail"]);
   }
 
-  told({ shadow_tokens: told }) {
-    return told;
-  }
-
   draw(told, _, next) {
     const { width } = this,
       narrow = width < NARROW,
@@ -52,15 +48,13 @@ export class ExitMap extends StepPicture {
 
   /** Exits upward, rows to the right: what each exit says, filled where the whole model says the same. */
   #tokens(told, first, shown, labels) {
-    const { run } = this,
-      whole = (token) => glyphs(run.piece(token).text),
-      columns = Array.from({ length: shown }, (_, i) => first + i),
+    const columns = Array.from({ length: shown }, (_, i) => first + i),
       y = (row) => ROOF + (told.exits.length - 1 - row) * FLOOR;
     const items = columns.map((at, i) => ({
       x: LEFT + (i + 0.5) * CELL,
       y: 12,
       state: at >= told.counted ? "unreached" : at >= told.context ? "new" : "old",
-      whole: whole(told.target[at]),
+      whole: this.word(told.target[at]),
     }));
     chips(this.roof, items, this.context.theme, CELL - 4);
     labels.push([LEFT - 8, 28, "end", tr`layer ${told.layers}`]);
@@ -87,24 +81,24 @@ export class ExitMap extends StepPicture {
       set(box, { x: LEFT + i * CELL + 1, y: y(row) + 2, width: CELL - 2, height: FLOOR - 4 });
       box.style.strokeWidth = exit === told.exit_layer ? 3 : 1;
       set(word, { x: LEFT + (i + 0.5) * CELL, y: y(row) + 21 });
-      setText(word, `${out ? "" : right ? "✓ " : "✕ "}${cut(whole(token), out ? 8 : 6)}`);
-      const said = right ? tr`as the whole model` : tr`the whole model says ${whole(told.target[at])}`;
-      setText(title, tr`exit ${exit}: ${whole(token)}; ${said}`);
+      setText(word, `${out ? "" : right ? "✓ " : "✕ "}${cut(this.word(token), out ? 8 : 6)}`);
+      const said = right ? tr`as the whole model` : tr`the whole model says ${this.word(told.target[at])}`;
+      setText(title, tr`exit ${exit}: ${this.word(token)}; ${said}`);
       return group;
     });
   }
 
   /** Expected tokens per layer by exit and draft length, the best one marked, and where it was in the rounds before. */
   #promise(told, { x, y, w }, labels) {
-    const values = this.run.asked(this.t, "shadow_tokens", "promised") ?? told.exits.map(() => null),
+    const values = this.run.asked(this.t, "shadow_tokens", "promised"),
       lengths = Math.min(told.most, Math.max(8, told.next_d + 2)),
       size = w / lengths,
       at = (exit, d) => [x + (d + 0.5) * size, y + ROOF + (told.exits.length - 0.5 - told.exits.indexOf(exit)) * FLOOR],
-      known = values.flatMap((row) => row ?? []),
+      known = (values ?? []).flatMap((row) => row ?? []),
       low = Math.min(...known),
       top = Math.max(...known),
       boxes = told.exits.flatMap((exit, row) => Array.from({ length: lengths }, (_, d) => ({ exit, row, d })));
-    pool(this.heat, boxes.length, () => svg("rect", "dx-warm")).forEach((box, k) => {
+    pool(this.heat, values ? boxes.length : 0, () => svg("rect", "dx-warm")).forEach((box, k) => {
       const { exit, row, d } = boxes[k],
         [cx, cy] = at(exit, d),
         value = values[row]?.[d] ?? null;
@@ -123,11 +117,12 @@ export class ExitMap extends StepPicture {
       },
     );
     const foot = y + ROOF + told.exits.length * FLOOR + 18,
-      best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
+      best = values?.[told.exits.indexOf(told.next_exit)]?.[told.next_d];
     const drafts = many(told.next_d, "drafted"),
       value = best == null ? "–" : short(best),
       next = tr`● exit ${told.next_exit}, ${drafts}: ${value}`;
-    labels.push([x, y + 12, "start", tr`tokens per layer: ${short(low)}–${short(top)}`], [x, y + 32, "start", next]);
+    const scale = values ? tr`tokens per layer: ${short(low)}–${short(top)}` : unknown(this.run);
+    labels.push([x, y + 12, "start", scale], [x, y + 32, "start", next]);
     for (let d = 0; d < lengths; d++)
       if (size > 18 || d % 2 === 0) labels.push([x + (d + 0.5) * size, foot, "middle", d]);
     labels.push([x - 8, foot, "end", tr`drafts`]);

@@ -2,15 +2,14 @@
 // any token of the box uses; next to it the twin on the same text, or as
 // many experts for each token, chosen by chance.
 
-import { bytes, cut, glyphs } from "../player/codec.js";
-import { el, pool, select, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { bytes, cut } from "../player/codec.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
-import { embolden } from "./dial.js";
+import { LayerChoice } from "./dial.js";
 import { drawn, expected, readOf, together } from "./used.js";
 
 export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing.expert"] };
@@ -24,30 +23,24 @@ const WORDS = 84, // height of heading and tokens
   SHADES = 6;
 
 export class Experts extends StepPicture {
+  layers = ["ground", "cells", "boxes", "hover"];
+  none = tr`No routing at this step.`;
+
   load(run, dom, context) {
-    this.layer = null;
-    this.dom = dom;
-    this.bar = el("span");
-    const widen = () => this.show(this.t);
-    this.sliding = new Sliding("n", tr`Tokens read together`, widen, { min: 1, max: 32, step: 1 });
-    this.sliding.dom.prepend(this.bar);
-    this.begin(run, dom, context, ["ground", "cells", "boxes", "hover"], this.sliding.dom);
+    this.choice = new LayerChoice(() => this.show(this.t));
+    this.sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
+    this.sliding.dom.prepend(this.choice.dom);
+    this.begin(run, dom, context, this.layers, this.sliding.dom);
     this.grow();
   }
 
+  get layer() {
+    return this.choice.layer;
+  }
+
   grow() {
-    const layers = [...new Set(this.run.steps.flatMap((s) => (s.routing ?? []).flatMap((r) => r.layers)))];
-    layers.sort((a, b) => a - b);
-    if (layers.join() === this.layers?.join()) return;
-    this.layers = layers;
-    this.layer = layers.includes(this.layer) ? this.layer : layers[layers.length >> 1];
-    const options = layers.map((layer) => [String(layer), String(layer)]);
-    this.bar.replaceChildren(
-      select(tr`Layer`, options, String(this.layer), (value) => {
-        this.layer = Number(value);
-        this.show(this.t);
-      }),
-    );
+    const entries = this.run.steps.flatMap((step) => step.routing ?? []);
+    this.choice.offer(entries, (numbers) => numbers[numbers.length >> 1]);
   }
 
   /** The text behind step t; box: the positions that are read together. */
@@ -57,8 +50,8 @@ export class Experts extends StepPicture {
     return { ...read, box: moved === null ? read.now : read.order.slice(-moved) };
   }
 
-  told() {
-    return this.#read(this.t).box.length || null;
+  told(step) {
+    return this.#read(step.index + 1).box.length || null;
   }
 
   also(told) {
@@ -72,7 +65,7 @@ export class Experts extends StepPicture {
     return tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
   }
 
-  draw(_told, _step, next) {
+  draw() {
     const { columns, units, order, box } = this.#read(this.t),
       apart = this.width >= APART,
       wide = apart ? this.width / 2 - 16 : this.width,
@@ -89,54 +82,34 @@ export class Experts extends StepPicture {
       mean = twin.order.length ? together(box.map(beside)).size : Math.round(expected(pairs, units)),
       n = box.length,
       tokens = n === 1 ? tr`1 token reads` : tr`${n} tokens together read`,
+      experts = tr`${tokens} ${all} of ${units} experts`,
       by = { columns, shown, box, units, w, labels: [], paths: Array.from({ length: SHADES }, () => []), boxes: [] };
     this.#grid({ ...by, x: 0, y: 0, of: (position) => columns.get(position) ?? [] });
     const long = this.width >= LONG,
       [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
     this.#grid({ ...by, x, y, of: beside });
-    by.labels.push(
-      [
-        0,
-        14,
-        "start",
-        long ? tr`This model: ${tokens} ${all} of ${units} experts` : tr`${tokens} ${all} of ${units} experts`,
-        true,
-      ],
-      [
-        x,
-        y + 14,
-        "start",
-        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), long, mean, units),
-        true,
-      ],
-    );
+    const k = Math.max(0, ...[...twin.columns.values()].map((used) => used.length)),
+      ours = long ? tr`This model: ${tokens} ${all} of ${units} experts` : experts;
+    by.labels.push([0, 14, "start", ours, true], [x, y + 14, "start", this.#other(k, long, mean, units), true]);
     const colours = ramp(this.context.theme, this.context.mode());
-    pool(this.cells, SHADES, () => svg("path")).forEach((path, i) => {
-      set(path, { d: by.paths[i].join("") });
+    render(this.cells, by.paths, (paths, i) => {
       const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));
-      path.style.cssText = `stroke:none;opacity:1;fill:${colours[c].fill}`;
+      return ["path", { d: paths.join(""), style: `stroke:none;opacity:1;fill:${colours[c].fill}` }];
     });
-    pool(this.boxes, 1, () => svg("path")).forEach((path) => {
-      set(path, { d: by.boxes.join("") });
-      path.style.cssText = "fill:none;opacity:1;stroke:var(--text);stroke-width:2";
-    });
+    const frame = "fill:none;opacity:1;stroke:var(--text);stroke-width:2";
+    render(this.boxes, [by.boxes.join("")], (d) => ["path", { d, style: frame }]);
     const grounds = [
-      [0, 0],
-      [x, y],
-    ].flatMap(([gx, gy]) => [
-      [gx, gy + WORDS, shown.length * w],
-      [gx + shown.length * w + 22, gy + WORDS, 24],
-    ]);
-    pool(this.ground, grounds.length, () => svg("rect")).forEach((rect, i) => {
-      const [gx, gy, width] = grounds[i];
-      set(rect, { x: gx, y: gy, width, height: units * TALL });
-      rect.style.cssText = "fill:var(--muted);fill-opacity:.09;stroke:none";
-    });
+        [0, WORDS],
+        [x, y + WORDS],
+      ].flatMap(([gx, gy]) => [
+        [gx, gy, shown.length * w],
+        [gx + shown.length * w + 22, gy, 24],
+      ]),
+      ground = { height: units * TALL, style: "fill:var(--muted);fill-opacity:.09;stroke:none" };
+    render(this.ground, grounds, ([gx, gy, width]) => ["rect", { x: gx, y: gy, width, ...ground }]);
     this.#names(by);
-    this.frame(apart ? high : 2 * high + 10);
-    this.label(by.labels);
-    embolden(this.words, by.labels);
-    if (next) comeIn([this.boxes], { opacity: 0 });
+    this.frame(apart ? high : 2 * high + 10, by.labels);
+    return [this.boxes];
   }
 
   /** What stands at the right, in words. k: experts of each token of the twin; 0 where there is none. */
@@ -177,28 +150,21 @@ export class Experts extends StepPicture {
       inside = new Set(box),
       { tree } = this.run.steps[this.t - 1],
       drafted = tree?.tokens.length ? shown.length - tree.tokens.length : Infinity; // the last columns are its rows
-    pool(this.hover, shown.length, () => svg("g", {}, svg("text"), svg("rect", {}, svg("title")))).forEach(
-      (group, i) => {
-        const position = shown[i],
-          [word, rect] = group.childNodes,
-          refused = i >= drafted && !tree.accepted[i - drafted],
-          token = i >= drafted ? tree.tokens[i - drafted] : board[position]?.token,
-          name = token == null ? "" : glyphs(this.run.piece(token).text);
-        set(word, { transform: `translate(${i * w + w / 2 + 4},${WORDS - 6}) rotate(-55)` });
-        word.style.fontWeight = inside.has(position) ? 700 : 400;
-        word.style.fill = refused ? "var(--muted)" : "";
-        setText(word, cut(name, 8));
-        set(rect, { x: i * w, y: WORDS, width: w, height: units * TALL });
-        rect.style.cssText = "fill:transparent;stroke:none";
-        setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
-      },
-    );
+    render(this.hover, shown, (position, i) => {
+      const refused = i >= drafted && !tree.accepted[i - drafted],
+        token = i >= drafted ? tree.tokens[i - drafted] : board[position]?.token,
+        name = token == null ? "" : this.word(token),
+        style = `font-weight:${inside.has(position) ? 700 : 400}${refused ? ";fill:var(--muted)" : ""}`,
+        transform = `translate(${i * w + w / 2 + 4},${WORDS - 6}) rotate(-55)`,
+        box = { x: i * w, y: WORDS, width: w, height: units * TALL, style: "fill:transparent;stroke:none" },
+        title = tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`;
+      return [{}, ["text", { transform, style }, cut(name, 8)], ["rect", box, ["title", {}, title]]];
+    });
   }
 
-  describe(t) {
-    const { columns, units, box } = this.#read(t);
-    if (!box.length) return t ? tr`No routing at this step.` : tr`Before the first step.`;
-    const pairs = box.map((position) => columns.get(position) ?? []),
+  sentence(_told, _step, t) {
+    const { columns, units, box } = this.#read(t),
+      pairs = box.map((position) => columns.get(position) ?? []),
       all = together(pairs).size,
       each = Number((pairs.reduce((sum, one) => sum + one.length, 0) / pairs.length).toPrecision(2)),
       held = (this.run.steps[t - 1]?.intervals ?? []).filter(({ about }) => about?.group === "experts"),

@@ -5,7 +5,7 @@ import { chips } from "../player/chips.js";
 import { glyphs } from "../player/codec.js";
 import { pool, set, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { Sliding } from "../player/sliding.js";
+import { Sliding, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { bars } from "../player/strips.js";
 import { tr } from "../player/words.js";
@@ -22,53 +22,50 @@ const PLAIN = 0.8; // what the published filter amounts to
 
 export class Filtering extends StepPicture {
   load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.tau = new Sliding(tr`filter τ`, tr`Threshold of the filter`, again);
-    this.theta = new Sliding(tr`baseline θ`, tr`Threshold of the baseline`, again);
+    this.tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
+    this.theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
     const layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
     this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
   }
 
-  told({ filtering }) {
-    return filtering;
-  }
-
   also(told) {
-    const n = told ? this.#own(told).filter(Boolean).length : 0,
-      plain = told ? this.#plain(told).filter(Boolean).length : 0;
+    const n = told ? this.tau.decided(this.#recorded(told)).length : 0,
+      plain = this.#plain()?.length;
     this.tau.show(told?.threshold ?? 0, Boolean(told?.filter.length), tr`the filter would write ${n}`);
     this.theta.show(PLAIN, Boolean(told), tr`the threshold would write ${plain}`);
   }
 
-  /** Which positions of the block are written at a threshold of the filter, and at one of the confidence. */
-  #own({ masked, threshold }, tau = this.tau.at(threshold)) {
-    const all = this.run.asked(this.t, "filtering", "tau", tau) ?? [];
-    return masked.map((_, i) => all.includes(i));
+  /** Which positions of the block were written. */
+  #recorded({ start }) {
+    const { positions, causes } = this.run.steps[this.t - 1].commits;
+    return positions.filter((_, k) => causes[k] !== "cut").map((at) => at - start);
   }
 
-  #plain({ masked }) {
-    const all = this.run.asked(this.t, "filtering", "theta", this.theta.at(PLAIN)) ?? [];
-    return masked.map((_, i) => all.includes(i));
+  /** Which a threshold on the confidence would write; null where the method was not asked. */
+  #plain() {
+    return this.run.asked(this.t, "filtering", "theta", this.theta.at(PLAIN));
   }
 
   draw(told, _, next) {
     const { run, t } = this,
       { masked, tokens, start } = told,
       board = run.board(t),
+      plain = this.#plain(),
+      own = this.tau.decided(this.#recorded(told)),
       first = run.prompt.length,
-      tau = this.tau.at(told.threshold),
       word = (i) => glyphs(run.piece(masked[i] ? tokens[i] : (board[start + i]?.token ?? -1)).text),
       made = layout(told, {
         width: this.width,
         theta: this.theta.at(PLAIN),
-        tau,
-        plain: this.#plain(told),
-        own: this.#own(told),
+        tau: this.tau.at(told.threshold),
+        plain: plain && masked.map((_, i) => plain.includes(i)),
+        own: masked.map((_, i) => own.includes(i)),
+        unasked: unknown(run),
         word,
         answer: { board, t, first, all: run.widths[0] - first },
       });
     this.frame(made.height);
-    const { odd, nets, lines, strip, own } = made;
+    const { odd, nets, lines, strip } = made;
     pool(this.odd, odd.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) => set(box, odd[k]));
     pool(this.net, nets.length, () =>
       svg("g", {}, svg("path", "dx-fan"), svg("rect", { class: "dx-box", rx: 8 })),
@@ -88,7 +85,7 @@ export class Filtering extends StepPicture {
     this.label(made.labels);
     if (next)
       comeIn(
-        drawn.filter((_, k) => k % 2 && own[k >> 1]),
+        drawn.filter((_, k) => made.cells[k].fresh),
         { opacity: 0 },
       );
   }
@@ -96,11 +93,10 @@ export class Filtering extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.filtering;
     if (!told) return t ? tr`No filter was asked in this step.` : tr`Before the first step.`;
-    const count = (list) => list.filter(Boolean).length,
-      own = this.#own(told, told.threshold),
-      plain = this.#plain(told),
-      differ = own.filter((yes, i) => yes !== plain[i]).length;
-    return tr`Written by this run: ${count(own)}; by a plain threshold: ${count(plain)}. They differ at ${differ} \
-of ${count(told.masked)} masked positions.`;
+    const own = this.#recorded(told),
+      plain = this.#plain(),
+      differ = plain ? plain.length + own.length - 2 * own.filter((i) => plain.includes(i)).length : "–";
+    return tr`Written by this run: ${own.length}; by a plain threshold: ${plain?.length ?? "–"}. They differ at ${differ} \
+of ${told.masked.filter(Boolean).length} masked positions.`;
   }
 }

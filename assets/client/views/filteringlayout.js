@@ -15,8 +15,9 @@ export const TALL = 56, // a bar of 1
   STRIP = 70;
 
 /** A decision at the thresholds tau and theta: {height, odd, nets, lines, marks, cells, strip, ends, labels, own,
- * room}; room: of a cell. plain, own: what each reader writes; word(i): the token of a cell; answer: of ending. */
-export function layout(told, { width, theta, tau, plain, own, word, answer }) {
+ * room}; room: of a cell. plain, own: what each reader writes, null and what is said then where that is not known
+ * (`unasked`); word(i): the token of a cell; answer: of ending. */
+export function layout(told, { width, theta, tau, plain, own, unasked, word, answer }) {
   const { masked, confidence, filter } = told,
     n = masked.length,
     oracle = told.oracle ?? [],
@@ -29,7 +30,7 @@ export function layout(told, { width, theta, tau, plain, own, word, answer }) {
     lines = [],
     nets = [];
   const y = (i) => cols.line(i) * LINE,
-    odd = masked.map((_, i) => i).filter((i) => masked[i] && own[i] !== plain[i]);
+    odd = masked.map((_, i) => i).filter((i) => plain && masked[i] && own[i] !== plain[i]);
   for (let i = 0; i < n; i++) {
     const whole = word(i),
       bar = { x: cols.x(i), w: Math.min(30, cols.w - 12), words: "" };
@@ -46,11 +47,12 @@ export function layout(told, { width, theta, tau, plain, own, word, answer }) {
           foot,
           value: values[i],
           words: narrow ? sign || share : `${share} ${sign}`,
-          state: writes[i] ? "new" : "old",
-          look: writes[i] ? "" : "dx-quiet-bar",
+          state: !writes ? "unreached" : writes[i] ? "new" : "old",
+          look: writes?.[i] ? "" : "dx-quiet-bar",
           title: tr`${whole}: confidence ${percent(confidence[i])}, filter ${percent(filter[i] ?? 0)}`,
         });
-      cells.push({ x: cols.x(i), y: foot + 4, whole, state: !masked[i] ? "old" : writes[i] ? "new" : "masked" });
+      const state = !masked[i] ? "old" : writes?.[i] ? "new" : "masked";
+      if (writes) cells.push({ x: cols.x(i), y: foot + 4, whole, state, fresh: writes === own && own[i] });
     }
   }
   for (let line = 0; line < cols.lines; line++) {
@@ -65,7 +67,7 @@ export function layout(told, { width, theta, tau, plain, own, word, answer }) {
           tr`Baseline: each confidence against one fixed threshold (derived)`,
           tr`This run: the filter’s probability that the token is final`,
         ];
-    labels.push([0, top + 14, "start", heads[0]]);
+    labels.push([0, top + 14, "start", plain ? heads[0] : unasked]);
     const none = knows ? tr`This run: an oracle that knows the reference` : tr`No filter: the most confident one`;
     labels.push([0, below + 14, "start", filter.length ? heads[1] : none]);
     nets.push([from, to, top + ROW, line]);

@@ -4,7 +4,8 @@
 import { CHIP, chips } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { svg } from "../player/dom.js";
+import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
@@ -82,30 +83,27 @@ export class Floors {
       middle = this.x(here),
       top = STATES + R,
       r = Math.min(R, this.w / 2 - 4);
-    pool(this.beams, shown.length, () => svg("path", "dx-exit")).forEach((beam, i) => {
-      const { looks } = shown[i],
-        x = this.x(i);
-      set(beam, {
-        d: `M${middle},${VECTOR - 12}C${middle},${top + 30} ${x},${i === here ? VECTOR - 40 : top + 48} ${x},${top}`,
-      });
-      beam.style.strokeWidth = `${1 + 22 * (looks ?? 0)}px`;
-      beam.style.opacity = looks === null ? 0 : 0.4;
+    render(this.beams, shown, ({ looks }, i) => {
+      const x = this.x(i),
+        foot = i === here ? VECTOR - 40 : top + 48,
+        d = `M${middle},${VECTOR - 12}C${middle},${top + 30} ${x},${foot} ${x},${top}`,
+        style = `stroke-width:${1 + 22 * (looks ?? 0)}px;opacity:${looks === null ? 0 : 0.4}`;
+      return ["path", { class: "dx-exit", d, style }];
     });
-    pool(this.states, shown.length, () =>
-      svg("g", {}, svg("title"), svg("circle"), svg("path", "dx-arc"), svg("text", { "text-anchor": "middle", y: 4 })),
-    ).forEach((group, i) => {
-      const { looks, cosine } = shown[i],
-        [title, circle, needles, text] = group.childNodes,
-        foreseen = i >= begin,
+    render(this.states, shown, ({ looks, cosine }, i) => {
+      const foreseen = i >= begin,
         dial = i === here && cosine != null,
-        angle = dial ? Math.acos(Math.max(-1, Math.min(1, cosine))) : 0;
-      set(group, { transform: `translate(${this.x(i).toFixed(1)},${STATES})`, "data-s": foreseen ? "drafted" : "old" });
-      set(circle, { r });
-      const dashes = foreseen ? "stroke-dasharray:4 3" : "";
-      circle.style.cssText = `fill:var(--fill);stroke:var(--edge);stroke-width:2;${dashes}`;
-      set(needles, { d: dial ? `M0,${3 - r}V0L${(r - 3) * Math.sin(angle)},${(3 - r) * Math.cos(angle)}` : "" });
-      setText(text, dial || looks === null ? "" : looks < 0.005 ? "<1" : Math.round(100 * looks));
-      setText(title, `${foreseen ? tr`predicted` : tr`true state`}: ${looks === null ? "–" : percent(looks)}`);
+        angle = dial ? Math.acos(Math.max(-1, Math.min(1, cosine))) : 0,
+        style = `fill:var(--fill);stroke:var(--edge);stroke-width:2;${foreseen ? "stroke-dasharray:4 3" : ""}`,
+        needles = dial ? `M0,${3 - r}V0L${(r - 3) * Math.sin(angle)},${(3 - r) * Math.cos(angle)}` : "",
+        share = dial || looks === null ? "" : looks < 0.005 ? "<1" : Math.round(100 * looks);
+      return [
+        { transform: `translate(${this.x(i).toFixed(1)},${STATES})`, "data-s": foreseen ? "drafted" : "old" },
+        ["title", {}, `${foreseen ? tr`predicted` : tr`true state`}: ${looks === null ? "–" : percent(looks)}`],
+        ["circle", { r, style }],
+        ["path", { class: "dx-arc", d: needles }],
+        ["text", { ...MIDDLE, y: 4 }, share],
+      ];
     });
     const { cosine } = tiles[here];
     const words = this.narrow ? [] : [tr`predicted state`];
@@ -130,9 +128,10 @@ export class Floors {
         if (i === here + 1 && !this.narrow) this.labels.push([a - 6, y + 4, "end", tr`then`]);
       }
     }
-    pool(this.brackets, marks.length, () => svg("path")).forEach((path, i) =>
-      set(path, { d: marks[i], class: i ? "dx-arc" : "dx-exit", "data-s": i ? "unreached" : "" }),
-    );
+    render(this.brackets, marks, (d, i) => {
+      const look = i ? "dx-arc" : "dx-exit";
+      return ["path", { d, class: look, "data-s": i ? "unreached" : "" }];
+    });
     this.labels.push([this.x(here), VECTOR + 4, "middle", "g"]);
   }
 
@@ -159,34 +158,26 @@ export class Floors {
         this.labels.push([start + column + bar + 4, y + 16.5, "start", percent(chance)]);
       });
       const mark = own === null ? "" : alone.token === own ? "✓ " : "✕ ";
-      if (W > 1)
-        this.labels.push([
-          start + 6,
-          LINE * SHOWN + 14,
-          "start",
-          tr`1 token: ${mark + this.word(alone.token, 7)} ${percent(alone.chance)}`,
-        ]);
+      const first = tr`1 token: ${mark + this.word(alone.token, 7)} ${percent(alone.chance)}`;
+      if (W > 1) this.labels.push([start + 6, LINE * SHOWN + 14, "start", first]);
       const [got] = items.filter(({ row }) => row === next);
       if (!this.narrow && got && i >= here)
         ways.push({ d: `M${this.x(i + 1)},${LISTS - 8}V${TILES - 4}m-4,-5l4,5l4,-5`, state: got.state, thin: true });
       if (i === here) {
         const to = start + (this.narrow ? column : -12),
           end = this.narrow ? "m-5,6l5,-6l5,6" : `V${LINE / 2}h8m-5,-5l5,5l-5,5`;
-        const way = (from, state) =>
-          ways.push({
-            d: `M${from},${STATES - R}C${from},${LISTS + 12} ${to},${LISTS + 50} ${to},${LISTS}${end}`,
-            state,
-          });
+        const way = (from, state) => {
+          const d = `M${from},${STATES - R}C${from},${LISTS + 12} ${to},${LISTS + 50} ${to},${LISTS}${end}`;
+          ways.push({ d, state });
+        };
         if (begin) way(this.x(begin - 1), "old");
         way(this.x(i), "drafted");
       }
     });
-    pool(this.bars, bars.length, () => svg("g", { "data-s": "q" }, svg("rect", { rx: 3 }))).forEach((group, i) =>
-      set(group.firstChild, bars[i]),
-    );
-    pool(this.ways, ways.length, () => svg("path", "dx-arc")).forEach((path, i) => {
-      set(path, { d: ways[i].d, "data-s": ways[i].state });
-      path.style.strokeWidth = ways[i].thin ? "1.5px" : "";
+    render(this.bars, bars, (bar) => [{ "data-s": "q" }, ["rect", { rx: 3, ...bar }]]);
+    render(this.ways, ways, ({ d, state, thin }) => {
+      const style = thin ? "stroke-width:1.5px" : "";
+      return ["path", { class: "dx-arc", d, "data-s": state, style }];
     });
   }
 }

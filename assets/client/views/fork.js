@@ -108,43 +108,29 @@ export class ForkForm {
     const look = (token) => glyphs(run.piece(token).text, 24);
     const label = ({ position, token, later }) =>
       `${position}: ${token !== null ? look(token) : later ? tr`open, later ${look(later.token)}` : tr`open`}`;
-    const choose = el(
-      "select",
-      { "aria-label": tr`Position`, class: "dx-place-list" },
-      ...places.map((place) => el("option", { value: place.position }, label(place))),
-    );
+    const listed = places.map((place) => el("option", { value: place.position }, label(place))),
+      choose = el("select", { "aria-label": tr`Position`, class: "dx-place-list" }, ...listed);
     const open = places.find(({ token }) => token === null);
     if (open) choose.value = open.position;
     const add = el("button", { onclick: () => this.#choose(Number(choose.value)) }, tr`Change it`);
     const method = this.#methods(now);
     const into = this.#into(slot);
     const params = host.methods.find(({ slug }) => slug === (this.method || now.method))?.params ?? [];
-    const opened = this.root.querySelector("details")?.open ?? false;
+    const opened = this.root.querySelector("details")?.open ?? false,
+      how = tr`The method runs again up to this step and goes on with what you change. \
+Click tokens on the board, or choose a position.`,
+      summary = el("summary", {}, this.method ? tr`Parameters of this method` : tr`Change parameters`),
+      fields = el("div", "dx-fork-params", ...params.map((param) => this.#param(param, now.params))),
+      go = el("button", { type: "submit", class: "dx-go" }, tr`Continue from here`),
+      close = el("button", { onclick: () => this.#open(false) }, tr`Close`);
     this.root.replaceChildren(
       el("h3", {}, tr`Fork from here: after step ${t} of ${run.length}`),
-      el(
-        "p",
-        {},
-        tr`The method runs again up to this step and goes on with what you change. \
-Click tokens on the board, or choose a position.`,
-      ),
+      el("p", {}, how),
       el("div", "dx-fork-line", choose, add),
       ...this.rows.map((row) => this.#line(row, places, look)),
       el("div", "dx-fork-line", method, into),
-      params.length
-        ? el(
-            "details",
-            { open: opened },
-            el("summary", {}, this.method ? tr`Parameters of this method` : tr`Change parameters`),
-            el("div", "dx-fork-params", ...params.map((param) => this.#param(param, now.params))),
-          )
-        : "",
-      el(
-        "div",
-        "dx-fork-line",
-        el("button", { type: "submit", class: "dx-go" }, tr`Continue from here`),
-        el("button", { onclick: () => this.#open(false) }, tr`Close`),
-      ),
+      params.length ? el("details", { open: opened }, summary, fields) : "",
+      el("div", "dx-fork-line", go, close),
     );
   }
 
@@ -167,19 +153,15 @@ Click tokens on the board, or choose a position.`,
   #methods(now) {
     const kind = host.methods.find(({ slug }) => slug === now.method)?.kind ?? this.run.header.models[0].kind;
     const methods = host.methods.filter((method) => method.kind === kind);
-    return select(
-      tr`Method`,
-      [
-        ["", tr`goes on`],
-        [now.method, tr`begins anew from this board`],
-        ...methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title]),
-      ],
-      this.method,
-      (value) => {
-        Object.assign(this, { method: value, values: {} });
-        this.#draw();
-      },
-    );
+    const options = [
+      ["", tr`goes on`],
+      [now.method, tr`begins anew from this board`],
+      ...methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title]),
+    ];
+    return select(tr`Method`, options, this.method, (value) => {
+      Object.assign(this, { method: value, values: {} });
+      this.#draw();
+    });
   }
 
   #into(slot) {

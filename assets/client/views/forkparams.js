@@ -19,15 +19,13 @@ export function settings({ header }, t) {
 
 /** The field of a parameter, as its declaration says. was: what holds unless it is changed. keep: gets a new value. */
 export function paramField(param, was, value, keep) {
+  const option = (choice) => el("option", { value: choice }, choice),
+    name = el("span", {}, `${param.name}${param.symbol ? ` (${param.symbol})` : ""}`);
   let input;
   if (param.kind === "bool")
     input = el("input", { type: "checkbox", checked: value === true, onchange: () => keep(input.checked) });
   else if (param.kind === "choice")
-    input = el(
-      "select",
-      { onchange: () => keep(input.value) },
-      ...param.choices.map((choice) => el("option", { value: choice }, choice)),
-    );
+    input = el("select", { onchange: () => keep(input.value) }, ...param.choices.map(option));
   else if (param.kind === "code")
     input = el("textarea", { rows: 3, maxlength: 12000, spellcheck: "false", onchange: () => keep(input.value) });
   else if (param.kind === "text")
@@ -41,10 +39,5 @@ export function paramField(param, was, value, keep) {
       onchange: () => keep(input.value === "" ? was : Number(input.value)),
     });
   if (param.kind !== "bool") input.value = param.presets?.[value] ?? value;
-  return el(
-    "label",
-    { title: translated(param.help) },
-    el("span", {}, `${param.name}${param.symbol ? ` (${param.symbol})` : ""}`),
-    input,
-  );
+  return el("label", { title: translated(param.help) }, name, input);
 }

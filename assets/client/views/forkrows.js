@@ -76,20 +76,11 @@ export function rowLine(row, { place, actions, likely, step }, look, draw, drop)
     row.token = value === FREE ? FREE : Number(value);
     draw();
   });
-  const typed = el("input", {
-    type: "text",
-    maxlength: 400,
-    "aria-label": tr`Text for position ${row.position}`,
-    placeholder: tr`text, spaces count`,
-    oninput: () => (row.text = typed.value),
-  });
+  const label = tr`Text for position ${row.position}`,
+    typed = el("input", { type: "text", maxlength: 400, "aria-label": label, placeholder: tr`text, spaces count` });
+  typed.addEventListener("input", () => (row.text = typed.value));
   typed.value = row.text;
-  return el(
-    "div",
-    { class: "dx-fork-line", "data-position": row.position },
-    action,
-    row.action === "remask" ? null : token,
-    row.action !== "remask" && row.token === FREE ? typed : null,
-    el("button", { "aria-label": tr`Leave position ${row.position} as it is`, onclick: drop }, "✕"),
-  );
+  const leave = el("button", { "aria-label": tr`Leave position ${row.position} as it is`, onclick: drop }, "✕"),
+    choice = row.action === "remask" ? [] : row.token === FREE ? [token, typed] : [token];
+  return el("div", { class: "dx-fork-line", "data-position": row.position }, action, ...choice, leave);
 }

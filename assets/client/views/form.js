@@ -37,20 +37,16 @@ export function items(board, first, printed, eos) {
 export class Form extends StepPicture {
   load(run, dom, context) {
     this.canvas = document.createElement("canvas");
-    this.theta = new Sliding("θ", tr`Threshold θ`, () => this.show(this.t));
+    this.theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
     this.begin(run, dom, context, ["photo", "cells", "fields", "ghost"], this.theta.dom);
   }
 
-  told({ form }) {
-    return form;
-  }
-
   also(form) {
-    const line = this.theta.at(form?.threshold ?? 0),
-      any = this.run.asked(this.t, "form", "threshold", line) !== null,
-      above = any ? this.run.asked(this.t, "form", "threshold", line) : 0,
-      plain = tr`no field is above it: the fallback’s fixed rate`;
-    this.theta.show(form?.threshold ?? 0, Boolean(any), above ? tr`this forward would fill ${above}` : plain);
+    const above = this.theta.decided(0),
+      plain = tr`no field is above it: the fallback’s fixed rate`,
+      said = above ? tr`this forward would fill ${above}` : plain,
+      any = form && form.mode !== "final" && Math.min(...form.scores) >= 0; // of an order that a threshold is for
+    this.theta.show(form?.threshold ?? 0, any, said);
   }
 
   #photo() {

@@ -2,12 +2,11 @@
 // would be as whole solutions.
 
 import { cut, glyphs, number } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { back, open, returns, states } from "./openstates.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
@@ -22,19 +21,14 @@ const TOP = 40,
   HUE = (r) => `color-mix(in srgb, var(--accepted-fill) ${Math.round(100 * r)}%, var(--rejected-line))`;
 
 export class Frontier extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["ghost", "list", "edges", "back", "nodes"]);
-  }
-
-  told({ frontier }) {
-    return frontier;
-  }
+  layers = ["ghost", "list", "edges", "back", "nodes"];
+  none = tr`Nothing is open.`;
 
   #text({ tokens }) {
     return glyphs(tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join(""), 80);
   }
 
-  draw(_, step, next) {
+  draw(_, step) {
     const { width } = this,
       wide = width >= NARROW,
       found = states(this.run, this.t),
@@ -43,12 +37,12 @@ export class Frontier extends StepPicture {
       left = wide ? SIDE + 30 : 8,
       low = TOP + TALL + 16;
     this.labels = [];
-    this.frame(wide ? low : low + 60 + (OPEN + 1) * LINE + 130);
-    this.#tree(found, best, left, width - left - 8, next);
-    const top = wide ? 0 : low + 26;
+    const fresh = this.#tree(found, best, left, width - left - 8),
+      top = wide ? 0 : low + 26;
     this.#rows(waiting, top, wide ? SIDE : width - 8);
     this.#whole(step, best, found, top + 44 + OPEN * LINE, wide ? SIDE : width - 8);
-    this.label(this.labels);
+    this.frame(wide ? low : low + 60 + (OPEN + 1) * LINE + 130, this.labels);
+    return fresh;
   }
 
   /** The frontier, the best one first. */
@@ -56,28 +50,25 @@ export class Frontier extends StepPicture {
     const shown = waiting.slice(0, OPEN),
       most = Math.max(0.01, ...shown.map(({ f }) => f)),
       room = width - 178;
-    this.labels.push(
-      [
-        4,
-        top + 14,
-        "start",
-        waiting[0]?.fate === "chosen" ? tr`The solution, and what stays open` : tr`Open, the most promising first`,
-      ],
-      [4, top + 31, "start", tr`bar: cost of the way g, then doubt h`],
-    );
-    const node = () => svg("g", {}, svg("title"), svg("rect", { height: 12 }), svg("rect", { height: 12 }));
-    pool(this.list, shown.length, node).forEach((group, n) => {
-      const { id, f, g, h } = shown[n],
+    const title =
+      waiting[0]?.fate === "chosen" ? tr`The solution, and what stays open` : tr`Open, the most promising first`;
+    this.labels.push([4, top + 14, "start", title], [4, top + 31, "start", tr`bar: cost of the way g, then doubt h`]);
+    render(this.list, shown, (path, n) => {
+      const { id, f, g, h } = path,
         y = top + 38 + n * LINE,
-        [title, cost, doubt] = group.childNodes,
-        x = 96;
-      set(cost, { x, y: y + 4, width: (room * g) / most, style: "fill:var(--option1-fill)" });
-      set(doubt, { x: x + (room * g) / most, y: y + 4, width: (room * h) / most, style: "fill:var(--option0-fill)" });
-      setText(title, tr`path ${id}: f ${number(f)} = g ${number(g)} + h ${number(h)}`);
+        x = 96,
+        wide = (value) => (room * value) / most,
+        [cost, doubt] = ["fill:var(--option1-fill)", "fill:var(--option0-fill)"];
       this.labels.push(
-        [4, y + 14, "start", `${n ? " " : "→"} ${cut(this.#text(shown[n]), 9)}`],
-        [x + (room * f) / most + 6, y + 14, "start", Number(f.toPrecision(2))],
+        [4, y + 14, "start", `${n ? " " : "→"} ${cut(this.#text(path), 9)}`],
+        [x + wide(f) + 6, y + 14, "start", Number(f.toPrecision(2))],
       );
+      return [
+        {},
+        ["title", {}, tr`path ${id}: f ${number(f)} = g ${number(g)} + h ${number(h)}`],
+        ["rect", { height: 12, x, y: y + 4, width: wide(g), style: cost }],
+        ["rect", { height: 12, x: x + wide(g), y: y + 4, width: wide(h), style: doubt }],
+      ];
     });
   }
 
@@ -89,13 +80,11 @@ export class Frontier extends StepPicture {
       n = best?.fate === "chosen" && written ? Math.floor((facts.tokens_of_all_paths ?? 0) / written) : 0,
       shown = Math.min(n, 8),
       x = (i) => 10 + (i * Math.min(width - 20, 240)) / Math.max(1, way.length),
-      chains = pool(this.ghost, shown, () => svg("path", "dx-eta"));
-    chains.forEach((chain, i) =>
-      set(chain, {
-        d: `M${x(0)},${top + 34 + i * 9}${way.map((_, k) => `H${x(k + 1)}m0,-3v6m0,-3`).join("")}`,
-        "data-s": "unreached",
-      }),
-    );
+      chain = way.map((_, k) => `H${x(k + 1)}m0,-3v6m0,-3`).join("");
+    render(this.ghost, Array(shown).fill(chain), (d, i) => [
+      "path",
+      { class: "dx-eta", d: `M${x(0)},${top + 34 + i * 9}${d}`, "data-s": "unreached" },
+    ]);
     if (n)
       this.labels.push(
         [4, top + 10, "start", tr`grey, for comparison (derived): the same`],
@@ -104,7 +93,7 @@ export class Frontier extends StepPicture {
   }
 
   /** Leaves each have a line of their own, a state stands at the middle of its children. Duplicates are left out. */
-  #tree(found, best, left, width, next) {
+  #tree(found, best, left, width) {
     const below = new Map(),
       at = new Map(),
       way = new Set();
@@ -128,35 +117,27 @@ export class Frontier extends StepPicture {
       edges = drawn.filter(({ parent }) => at.has(parent)),
       gone = returns(this.run, this.t).filter(({ last, best: to }) => at.has(last.id) && at.has(to.id)),
       fresh = (one) => one.step === this.t - 1 && one.fate !== "expanded" && one.tokens.length > 0;
-    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
-      const a = spot(found.get(edges[i].parent)),
-        b = spot(edges[i]),
-        thick = way.has(edges[i].id);
-      set(path, { d: `M${a.x},${a.y}C${a.x + 40},${a.y} ${b.x - 40},${b.y} ${b.x},${b.y}` });
-      path.style.cssText = `opacity:1;stroke:var(--${thick ? "accent" : "line"});stroke-width:${thick ? 4 : 1.2}`;
+    render(this.edges, edges, (one) => {
+      const [a, b] = [spot(found.get(one.parent)), spot(one)],
+        d = `M${a.x},${a.y}C${a.x + 40},${a.y} ${b.x - 40},${b.y} ${b.x},${b.y}`,
+        look = way.has(one.id) ? "accent);stroke-width:4" : "line);stroke-width:1.2";
+      return ["path", { d, style: `opacity:1;stroke:var(--${look}` }];
     });
-    const node = () => svg("g", {}, svg("title"), svg("circle"), svg("text", { y: 4 }));
-    const nodes = pool(this.nodes, drawn.length, node);
-    nodes.forEach((group, i) => {
-      const one = drawn[i],
-        { x, y } = spot(one),
-        [title, dot, text] = group.childNodes,
+    const nodes = render(this.nodes, drawn, (one) => {
+      const { x, y } = spot(one),
+        along = way.has(one.id),
         known = one.h !== undefined && one.parent >= 0,
-        named = one.parent >= 0 && across > 70 && (high > 13 || way.has(one.id));
-      set(group, { transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
-      set(dot, { r: way.has(one.id) ? 8 : Math.min(6, Math.max(3, high / 2)) });
-      const fill = known ? HUE(1 - one.h) : "var(--panel)";
-      dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
-      const above = way.has(one.id) && one.id !== best?.id;
-      set(text, above ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 12, y: 4, "text-anchor": "start" });
-      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "");
-      setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
+        named = one.parent >= 0 && across > 70 && (high > 13 || along),
+        said = named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "",
+        style = `fill:${known ? HUE(1 - one.h) : "var(--panel)"};stroke:var(--text);stroke-width:${along ? 2 : 0.5}`,
+        above = along && one.id !== best?.id;
+      return [
+        { transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` },
+        ["title", {}, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`],
+        ["circle", { r: along ? 8 : Math.min(6, Math.max(3, high / 2)), style }],
+        ["text", above ? { x: 0, y: -12, ...MIDDLE } : { x: 12, y: 4, "text-anchor": "start" }, said],
+      ];
     });
-    if (next)
-      comeIn(
-        nodes.filter((_, i) => fresh(drawn[i])),
-        { opacity: 0 },
-      );
     const arcs = gone.flatMap(({ last, best: to, now }, n) => {
       const a = spot(last),
         b = spot(to),
@@ -169,42 +150,31 @@ export class Frontier extends StepPicture {
         { d: `M${b.x + 20},${b.y - 6}L${b.x + 10},${b.y}L${b.x + 20},${b.y + 6}`, style },
       ];
     });
-    pool(this.back, arcs.length, () => svg("path")).forEach((path, i) => set(path, arcs[i]));
+    render(this.back, arcs, (arc) => ["path", arc]);
     const roots = drawn.filter(({ parent }) => parent < 0);
     for (const root of across > 70 ? roots : [])
       this.labels.push([left, Math.max(TOP + 2, spot(root).y - 14), "start", tr`question`]);
-    const n = gone.length;
-    this.labels.push([
-      left,
-      14,
-      "start",
-      this.width < NARROW
+    const n = gone.length,
+      narrow = this.width < NARROW;
+    const title = narrow
         ? tr`Search tree; went back ${n}×`
         : tr`Every partial solution that was tried; the search went back to an older one ${n} ×`,
-    ]);
-    this.labels.push([
-      left,
-      31,
-      "start",
-      this.width < NARROW
+      key = narrow
         ? tr`blue: looks right, orange: wrong`
-        : tr`blue: the reward model finds the step right, orange: wrong; thick: the best way so far`,
-    ]);
+        : tr`blue: the reward model finds the step right, orange: wrong; thick: the best way so far`;
+    this.labels.push([left, 14, "start", title], [left, 31, "start", key]);
     if (best?.fate === "chosen") {
-      const { x, y } = spot(best);
-      this.labels.push([
-        Math.min(x, left + width - 70),
-        y + 24,
-        "middle",
-        `★ ${marked(isRight(this.run, this.#text(best)))}`,
-      ]);
+      const { x, y } = spot(best),
+        sign = `★ ${marked(answerOf(this.run, this.#text(best))[1])}`;
+      this.labels.push([Math.min(x, left + width - 70), y + 24, "middle", sign]);
     }
+    return nodes.filter((_, i) => fresh(drawn[i]));
   }
 
-  describe(t) {
+  sentence(_told, _step, t) {
     const found = states(this.run, t),
       [best] = open(this.run, t, found);
-    if (!t || !best) return t ? tr`Nothing is open.` : tr`Before the first step.`;
+    if (!best) return this.none;
     if (best.fate === "chosen") return tr`★ path ${best.id} is the solution.`;
     const gone = back(this.run, t, found),
       from = gone ? tr` Back from path ${gone.last.id}.` : "";

@@ -4,8 +4,7 @@
 
 import { unpack } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { el, pool, set, setText } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { el } from "../player/dom.js";
 import { pathOf, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -19,8 +18,10 @@ const NARROW = 980; // three rankings side by side need more
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
 export class Fusion extends StepPicture {
+  none = tr`No draft was made in this step.`;
+
   load(run, dom, context) {
-    this.sliding = new Sliding("W", tr`Tokens in the window`, () => this.show(this.t), { min: 1, max: 3, step: 1 });
+    this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
     this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
     this.floors = new Floors(run, context.theme);
     this.begin(run, dom, context, this.floors.layers, this.places, this.sliding.dom);
@@ -70,20 +71,15 @@ export class Fusion extends StepPicture {
   also(told, step) {
     const path = told ? this.#path(told, step.tree, 1) : [];
     this.at = Math.min(this.at ?? 0, Math.max(0, path.length - 1));
-    pool(this.places, path.length > 1 ? path.length : 0, () => el("button")).forEach((button, i) => {
-      button.onclick = () => {
-        this.at = i;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(i === this.at) });
-      setText(button, tr`bracket at ‘${this.floors.word(path[i].token)}’`);
-    });
-    const right = (W) => this.#right(path, told, W);
-    this.sliding.show(
-      told?.window ?? 3,
-      path.length > 0,
-      told ? tr`first choice right at ${right(this.#window(told))} of ${known(path)} places` : "",
-    );
+    const items = path.map(({ token }, i) => [
+        tr`bracket at ‘${this.floors.word(token)}’`,
+        i === this.at,
+        () => (this.at = i),
+      ]),
+      right = told && this.#right(path, told, this.#window(told)),
+      said = told ? tr`first choice right at ${right} of ${known(path)} places` : "";
+    this.buttons(this.places, items.length > 1 ? items : []);
+    this.sliding.show(told?.window ?? 3, path.length > 0, said);
   }
 
   /** The token at a place of the text before this step. */
@@ -91,7 +87,7 @@ export class Fusion extends StepPicture {
     return this.run.written(position, this.t - 1)?.token ?? this.run.prompt[position];
   }
 
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       narrow = width < NARROW,
       W = this.#window(told),
@@ -115,17 +111,12 @@ export class Fusion extends StepPicture {
     }
     if (last !== undefined) tiles.push({ token: tree.tokens[last], state: rowsOf(tree).rows[last].state });
     const { high, labels } = this.floors.draw({ tiles, places, begin, here: begin + this.at, W, width, narrow });
-    this.frame(high);
-    this.label(labels);
-    if (next) comeIn([...this.floors.beams.childNodes].slice(0, begin + this.at + 1), { opacity: 0 });
+    this.frame(high, labels);
+    return [...this.floors.beams.childNodes].slice(0, begin + this.at + 1);
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const { tree } = step,
-      path = this.#path(told, tree, 1),
+  sentence(told, { tree }) {
+    const path = this.#path(told, tree, 1),
       right = (W) => this.#right(path, told, W),
       W = told.window,
       drafted = tr`${many(tree.tokens.length - 1, "drafted")}, ${rowsOf(tree).accepted} accepted.`,

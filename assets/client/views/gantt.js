@@ -3,6 +3,7 @@
 
 import { bytes, seconds } from "../player/codec.js";
 import { el, frame, pool, set, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["intervals"] };
@@ -18,12 +19,8 @@ export class Gantt {
     Object.assign(this, { run, wide: 720, t: 0 });
     this.names = svg("g");
     this.bars = svg("g");
-    this.picture = svg(
-      "svg",
-      { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` },
-      this.names,
-      this.bars,
-    );
+    const look = { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` };
+    this.picture = svg("svg", look, this.names, this.bars);
     this.foot = el("p", "dx-readout");
     dom.append(el("div", "dx-scroll", this.picture), this.foot);
     this.grow();
@@ -61,28 +58,17 @@ export class Gantt {
     const start = Math.min(...work.map((w) => w.start)),
       end = Math.max(...work.map((w) => w.end)),
       x = (s) => this.left + ((s - start) / (end - start || 1)) * (this.wide - this.left);
-    pool(this.bars, work.length, () => svg("rect", { height: ROW - 8, rx: 3 }, svg("title"))).forEach((bar, i) => {
-      const w = work[i],
-        kind = w.measured === false ? "modelled" : "measured";
-      set(bar, {
-        x: x(w.start),
-        y: this.tracks.indexOf(w.track) * ROW + 4,
-        width: Math.max(1, x(w.end) - x(w.start)),
-        class: `dx-${kind}`,
-      });
-      bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
-      const track = translated(w.track);
-      setText(
-        bar.firstChild,
-        tr`${track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
-      );
+    render(this.bars, work, (w) => {
+      const kind = w.measured === false ? "modelled" : "measured",
+        y = this.tracks.indexOf(w.track) * ROW + 4,
+        box = { height: ROW - 8, rx: 3, x: x(w.start), y, width: Math.max(1, x(w.end) - x(w.start)) },
+        style = `opacity:${w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12}`,
+        track = translated(w.track),
+        title = tr`${track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`;
+      return ["rect", { ...box, class: `dx-${kind}`, style }, ["title", {}, title]];
     });
-    setText(
-      this.foot,
-      work.length
-        ? tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
-        : tr`No work at these steps.`,
-    );
+    const key = tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`;
+    setText(this.foot, work.length ? key : tr`No work at these steps.`);
   }
 
   describe(t) {

@@ -3,7 +3,8 @@
 
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { set, setText, svg } from "../player/dom.js";
+import { MIDDLE, render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { ticks } from "./ticks.js";
 
@@ -41,18 +42,10 @@ export class Ghost {
     this.names = [tr`this run`, tr`○ one by one`].map((name, i) => svg("text", { x: 0, y: i * LINE + 13 }, name));
     this.says = [0, 1].map((i) => svg("text", { y: i * LINE + 13 }));
     [this.axis, this.numbers] = [svg("g", "dx-axis"), svg("g", "dx-axis")];
-    this.root = svg(
-      "svg",
-      { class: "dx-ghosts", role: "img" },
-      svg("title", {}, tr`Plain decoding writes one token with each model call: computed from the calls of this run.`),
-      svg("defs", {}, ...this.shutters),
-      this.axis,
-      this.numbers,
-      this.bars,
-      this.ghost,
-      ...this.names,
-      ...this.says,
-    );
+    const how = tr`Plain decoding writes one token with each model call: computed from the calls of this run.`,
+      parts = [this.axis, this.numbers, this.bars, this.ghost, ...this.names, ...this.says],
+      defs = svg("defs", {}, ...this.shutters);
+    this.root = svg("svg", { class: "dx-ghosts", role: "img" }, svg("title", {}, how), defs, ...parts);
   }
 
   /** Whether a run has this baseline: a board that grows, and model calls that were counted. */
@@ -75,27 +68,18 @@ export class Ghost {
     const high = 2 * LINE + 16;
     set(this.root, { viewBox: `0 0 ${width} ${high}`, width, height: high });
     const states = [...new Set(pieces.map(({ state }) => state))];
-    pool(this.bars, states.length, () => svg("path")).forEach((path, i) =>
-      set(path, {
-        "data-s": states[i],
-        d: boxes(
-          pieces.filter(({ state }) => state === states[i]),
-          1,
-        ),
-      }),
-    );
+    render(this.bars, states, (state) => {
+      const own = pieces.filter((piece) => piece.state === state);
+      return ["path", { "data-s": state, d: boxes(own, 1) }];
+    });
     const ones = Array.from({ length: run.sums.at(-1).forwards }, (_, from) => ({ from, to: from + 1 }));
     set(this.ghost.firstChild, { d: boxes(ones, LINE + 1) });
     const places = ticks(end, Math.max(2, Math.min(6, Math.floor((end * unit) / 70))), 1);
-    pool(this.axis, places.length, () => svg("path")).forEach((mark, i) =>
-      set(mark, { d: `M${x(places[i])},0V${2 * LINE + 2}` }),
-    );
-    pool(this.numbers, places.length, () => svg("text", { y: high - 3, "text-anchor": "middle" })).forEach(
-      (text, i) => {
-        set(text, { x: x(places[i]) });
-        setText(text, i === places.length - 1 ? many(places[i], "token") : number(places[i]));
-      },
-    );
+    render(this.axis, places, (n) => ["path", { d: `M${x(n)},0V${2 * LINE + 2}` }]);
+    render(this.numbers, places, (n, i) => {
+      const words = i === places.length - 1 ? many(n, "token") : number(n);
+      return ["text", { ...MIDDLE, y: high - 3, x: x(n) }, words];
+    });
   }
 
   resize(width) {

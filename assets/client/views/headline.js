@@ -49,13 +49,7 @@ export class Headline {
   }
 
   describe() {
-    return `${[
-      this.tokens,
-      ...(this.every.hidden ? [] : [this.every]),
-      this.target,
-      ...(this.draft.hidden ? [] : [this.draft]),
-    ]
-      .map(({ textContent }) => textContent)
-      .join(", ")}.`;
+    const seen = [this.tokens, this.every, this.target, this.draft].filter(({ hidden }) => !hidden);
+    return `${seen.map(({ textContent }) => textContent).join(", ")}.`;
   }
 }

@@ -39,25 +39,12 @@ export class Hindsight {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? tr`decodable since step ${row.since + 1}${row.earlier ? tr` or earlier` : ""}`;
       row.label = tr`position ${row.position}, ${text}: ${start}, written in step ${row.committed + 1}`;
-      return el(
-        "span",
-        {
-          class: "dx-cell",
-          role: "listitem",
-          tabindex: -1,
-          title: row.label,
-          "aria-label": row.label,
-          "data-k": row.known,
-        },
-        text,
-      );
+      const look = { class: "dx-cell", role: "listitem", tabindex: -1, title: row.label, "aria-label": row.label };
+      return el("span", { ...look, "data-k": row.known }, text);
     });
-    this.picture = svg("svg", {
-      viewBox: `0 0 ${run.length} ${positions.length}`,
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": tr`From decodable to written, over steps`,
-    });
+    const name = tr`From decodable to written, over steps`,
+      viewBox = `0 0 ${run.length} ${positions.length}`;
+    this.picture = svg("svg", { viewBox, preserveAspectRatio: "none", role: "img", "aria-label": name });
     this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
     this.line = timeline(run, context, this.picture);
     const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
@@ -66,37 +53,27 @@ export class Hindsight {
       other: tr`not the top guess when written (×)`,
       unknown: tr`without candidates when written (?)`,
     }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
-    dom.append(
-      el(
-        "p",
-        {},
+    const after =
         tr`After ${enough} of ${forwards} model calls (${Math.round((100 * enough) / forwards)} %) every final token\
  was written, or was the top guess and stayed it.` +
-          (mean === null ? "" : tr` Written ${number(mean)} model calls later on average, ${max} at most.`),
-      ),
-      el(
-        "p",
-        "dx-none",
-        tr`In hindsight of this run, not a promise: writing earlier would have changed the later guesses. \
-Start known for ` +
-          [
-            tr`${count("since")} of ${positions.length} written positions`,
-            ...left,
-            ...(replaced ? [tr`${replaced} replaced, ${restored} of them by a token that had stood there before`] : []),
-            ...(never ? [tr`${never} never written`] : []),
-          ].join("; ") +
-          ".",
-      ),
+        (mean === null ? "" : tr` Written ${number(mean)} model calls later on average, ${max} at most.`),
+      known = [
+        tr`${count("since")} of ${positions.length} written positions`,
+        ...left,
+        ...(replaced ? [tr`${replaced} replaced, ${restored} of them by a token that had stood there before`] : []),
+        ...(never ? [tr`${never} never written`] : []),
+      ],
+      why = tr`In hindsight of this run, not a promise: writing earlier would have changed the later guesses. \
+Start known for `,
+      delay = el("span", {}, tr`delay 0`, el("i", "dx-ramp"), tr`${max ?? 0} calls`),
+      states = [legend(context.theme, "drafted", tr`decodable`), legend(context.theme, "new", tr`written`)];
+    dom.append(
+      el("p", {}, after),
+      el("p", "dx-none", `${why}${known.join("; ")}.`),
       this.#list(),
       this.line.node,
       el("div", "dx-ticks", el("span", {}, tr`step 1`), this.say, el("span", {}, tr`step ${run.length}`)),
-      el(
-        "div",
-        "dx-legend",
-        legend(context.theme, "drafted", tr`decodable`),
-        legend(context.theme, "new", tr`written`),
-        el("span", {}, tr`delay 0`, el("i", "dx-ramp"), tr`${max ?? 0} calls`),
-      ),
+      el("div", "dx-legend", ...states, delay),
     );
     this.relook();
   }
@@ -105,16 +82,9 @@ Start known for ` +
   #list() {
     const go = (node) =>
       this.cells.includes(node) && this.context.seek(this.positions[this.cells.indexOf(node)].committed + 1);
-    const list = el(
-      "div",
-      {
-        class: "dx-scroll dx-late",
-        role: "list",
-        tabindex: 0,
-        "aria-label": tr`Delay of each position: up and down choose one, Enter goes to the step that wrote it`,
-      },
-      ...this.cells,
-    );
+    const name = tr`Delay of each position: up and down choose one, Enter goes to the step that wrote it`,
+      look = { class: "dx-scroll dx-late", role: "list", tabindex: 0, "aria-label": name },
+      list = el("div", look, ...this.cells);
     const onkeydown = (event) => {
       const move = { ArrowDown: 1, ArrowUp: -1 }[event.key],
         at = this.cells.indexOf(event.target);
@@ -137,10 +107,8 @@ Start known for ` +
           svg("rect", { x, y: y + 0.1, width, height: 0.8, ...look }, svg("title", {}, label));
         row.shade = shades[levelOf(row.delay / (this.max || 1))];
         if (since === null) return bar(committed, 1, { "data-s": "masked" });
-        return [
-          bar(since, committed - since, { style: `fill:${row.shade.fill}` }),
-          bar(committed, 1, { "data-s": "new" }),
-        ];
+        const before = bar(since, committed - since, { style: `fill:${row.shade.fill}` });
+        return [before, bar(committed, 1, { "data-s": "new" })];
       }),
     );
     this.states = [];

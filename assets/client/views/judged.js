@@ -29,7 +29,7 @@ const SAID = {
   standard: tr`the target's choice alone`,
   judge: tr`the judge alone`,
   none: tr`refused`,
-  behind: tr`after a refusal`,
+  behind: tr`after a refusal or the end`,
 };
 
 /** The drafted tokens of a step with both tests: [{token, value, logp, standard}]. */
@@ -41,13 +41,22 @@ const rowsOf = ({ judged, tree } = {}) =>
     standard: judged.standard[i],
   }));
 
+/** Who lets each drafted token stand: both, standard, judge, none; those after the first refusal are behind. */
+const recorded = (step) =>
+  rowsOf(step).map(({ value, standard }, i) => {
+    const why = step.tree.why[i + 1];
+    if (why !== "accepted") return why === "mismatch" ? "none" : "behind";
+    if (!standard) return "judge";
+    return value > step.judged.delta ? "both" : "standard"; // its bar is above the line
+  });
+
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 
 const dot = (x) => x.toFixed(1);
 
 export class Judged extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("δ", tr`The judge's threshold`, () => this.show(this.t));
+    this.sliding = new Sliding(this, "judged.delta", "δ", tr`The judge's threshold`);
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
     this.across = svg("path", { "data-s": "rejected", style: "stroke-width:1.5;stroke-dasharray:6 4" });
     const key = Object.entries(STATES).map(([fate, state]) => legend(context.theme, state, SAID[fate]));
@@ -56,20 +65,15 @@ export class Judged extends StepPicture {
     this.begin(run, dom, context, layers, this.sliding.dom, this.key);
   }
 
-  /** Who lets each token of step t stand at a line: both, standard, judge, none, and behind the first refusal behind. */
-  #fates(t, line) {
-    return this.run.asked(t, "judged", "delta", line) ?? rowsOf(this.run.steps[t - 1]).map(() => "behind");
-  }
-
   told(step) {
     return step.judged ? rowsOf(step) : null;
   }
 
   also(rows, step) {
-    const recorded = step?.judged?.delta ?? 0,
-      count = rows ? kept(this.#fates(this.t, this.sliding.at(recorded))) : 0;
-    this.sliding.show(recorded, Boolean(rows), rows ? tr`${count} of ${rows.length} stay` : "");
-    const seen = new Set(rows ? this.#fates(this.t, this.sliding.at(recorded)) : []);
+    const fates = this.sliding.decided(recorded(step)),
+      said = tr`${kept(fates)} of ${fates.length} stay`;
+    this.sliding.show(step?.judged?.delta ?? 0, Boolean(rows), said);
+    const seen = new Set(fates);
     Object.keys(STATES).forEach((fate, i) => (this.key.children[i].hidden = !seen.has(fate)));
   }
 
@@ -78,7 +82,7 @@ export class Judged extends StepPicture {
       narrow = width < 640,
       left = narrow ? 62 : LEFT,
       threshold = this.sliding.at(step.judged.delta),
-      fates = this.#fates(this.t, threshold),
+      fates = this.sliding.decided(recorded(step)),
       alone = rows.findIndex(({ standard }) => !standard),
       without = alone < 0 ? rows.length : alone,
       stay = kept(fates),
@@ -151,7 +155,7 @@ export class Judged extends StepPicture {
       foot = y(0),
       dots = this.run.steps.slice(0, this.t).flatMap((step, i) => {
         const rows = rowsOf(step),
-          fates = step.judged ? this.#fates(i + 1, this.sliding.at(step.judged.delta)) : [];
+          fates = this.sliding.decided(recorded(step), i + 1);
         return rows.map((row, i) => ({ ...row, fate: fates[i] })).filter(({ fate }) => fate !== "behind");
       });
     set(this.across, { d: `M${left},${y(threshold)}H${right}` });
@@ -194,12 +198,12 @@ over the target's own probability (logarithmic)`,
       rows = rowsOf(step);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const line = step.judged.delta,
-      count = (at) => kept(this.#fates(t, at)),
+      without = this.run.asked(t, "judged", "delta", 1),
       own = this.run.header.lossless ? "" : tr` Not lossless.`,
-      all = this.#fates(t, line),
+      all = recorded(step),
       alone = all.filter((fate) => fate === "judge").length,
       far = 2 * alone > kept(all) ? tr` Most of them by the judge alone: not what the target would have written.` : "";
-    return tr`Tokens kept at threshold ${short(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
+    return tr`Tokens kept at threshold ${short(line)}: ${kept(all)} of ${rows.length}; ${without ? kept(without) : "–"} \
 without the judge.${far}${own}`;
   }
 }

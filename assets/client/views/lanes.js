@@ -2,9 +2,10 @@
 // marked on it.
 
 import { number, unpack } from "../player/codec.js";
-import { along, el, select, set, setText, timeline } from "../player/dom.js";
+import { along, el, set, setText, timeline } from "../player/dom.js";
 import { levelOf, ramp, rgbOf } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { tr } from "../player/words.js";
+import { scoreControls } from "./dial.js";
 
 export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 
@@ -30,18 +31,9 @@ export class Lanes {
     this.name = names.includes(context.lane) ? context.lane : names[0];
     if (names.length + this.name !== this.known) {
       this.known = names.length + this.name;
-      const { lo, hi, unit, threshold } = run.lanes.get(this.name);
-      this.controls.replaceChildren(
-        select(
-          tr`Score`,
-          names.map((name) => [name, translated(name)]),
-          this.name,
-          (name) => context.setLane(name),
-        ),
-        el("span", "dx-scale", number(lo), el("i", "dx-ramp"), `${number(hi)} ${unit}`),
-        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
-        ...(threshold === null ? [] : [el("span", "dx-scale", tr`threshold ${number(threshold)}`)]),
-      );
+      const { lo, hi, unit } = run.lanes.get(this.name),
+        scale = [number(lo), el("i", "dx-ramp"), `${number(hi)} ${unit}`];
+      this.controls.replaceChildren(...scoreControls(run, context, { label: tr`Score`, name: this.name, scale }));
       this.hint = tr`Point at the strip to read a value; click to go to that step.`;
       setText(this.readout, this.hint);
     }

@@ -6,6 +6,7 @@ import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, pool, set, setText, svg } from "../player/dom.js";
 import { opinionsOf } from "../player/leaning.js";
 import { fine as percent } from "../player/shares.js";
+import { unknown } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
 const SHOWN = 7, // candidates that have a column
@@ -48,6 +49,7 @@ export class Leaning {
       oninput: () => this.#move(this.#strengths()[this.slider.value]),
     });
     this.value = el("output", { style: "margin:0 10px 0 4px" });
+    this.unasked = el("span");
     this.zero = el("button", { onclick: () => this.#move(0) }, "η = 0");
     this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
     this.cells = el("div", { role: "group", "aria-label": tr`Drafted tokens of this step`, style: "margin:6px 0" });
@@ -59,6 +61,7 @@ export class Leaning {
       el("label", {}, tr`Strength η`, " ", this.slider, " ", this.value),
       this.zero,
       this.back,
+      this.unasked,
       this.cells,
       el(
         "div",
@@ -79,9 +82,22 @@ export class Leaning {
     return this.run.figures.stops[t - 1]?.opinions?.eta.stops ?? [];
   }
 
-  /** What it says of one: what becomes of each drafted token, and the moved probabilities of those listed there. */
+  /** What becomes of each drafted token with one of them, and the moved probabilities of those listed there; null where
+   * it was not asked. */
   #asked(t, eta) {
-    return this.run.asked(t, "opinions", "eta", eta) ?? [[], []];
+    return this.run.asked(t, "opinions", "eta", eta);
+  }
+
+  /** What became of each drafted token. */
+  #fates(t) {
+    const { opinions, tree, commits } = this.run.steps[t - 1] ?? {},
+      asked = this.#asked(t, this.#recorded(t))?.[0];
+    return (opinions?.rows ?? []).map((row, i) => {
+      const why = tree?.why[row];
+      if (why === "accepted") return commits.causes[row - 1] === "transferred" ? "view" : "both";
+      if (why === "mismatch") return asked?.[i] === "lost" ? "lost" : "refused";
+      return tree?.why.includes("mismatch") ? "behind" : "unknown"; // a record may come without a tree
+    });
   }
 
   #recorded(t) {
@@ -94,25 +110,25 @@ export class Leaning {
     if (hurry) return;
     const rows = opinionsOf(this.run.steps[t - 1]),
       eta = this.eta ?? this.#recorded(t),
-      [fates, moved] = this.#asked(t, eta),
+      asked = this.#asked(t, eta),
+      fates = (this.eta !== null && asked?.[0]) || this.#fates(t),
       strengths = this.#strengths();
     set(this.slider, { max: Math.max(0, strengths.length - 1), "aria-valuetext": number(eta) });
     this.slider.value = strengths.findLastIndex((one) => one <= eta);
     setText(this.value, number(eta));
     this.back.disabled = this.eta === null;
     this.slider.disabled = this.zero.disabled = !strengths.length;
+    setText(this.unasked, strengths.length || !rows.length ? "" : unknown(this.run));
     setText(this.say, this.describe(t));
     this.#strip(rows, fates);
-    this.#draw(rows[this.row ?? 0], moved[this.row ?? 0] ?? []);
+    this.#draw(rows[this.row ?? 0], asked?.[1][this.row ?? 0]);
   }
 
   /** The drafted tokens; one of them is looked at: at first the one whose fate the step changes, else the one that is
    *  refused. */
   #strip(rows, fates) {
-    const [plain] = this.#asked(this.t, 0),
-      [told] = this.#asked(this.t, this.#recorded(this.t)),
-      found = [told.findIndex((fate, i) => fate !== plain[i]), told.indexOf("refused")];
-    this.row ??= found.find((i) => i >= 0) ?? 0;
+    const told = this.#fates(this.t).findIndex((fate) => ["view", "lost", "refused"].includes(fate));
+    this.row ??= Math.max(0, told);
     pool(this.cells, rows.length, () => el("button", {}, el("i", "dx-cell"), el("span"))).forEach((button, i) => {
       const [mark, word] = button.childNodes,
         state = STATES[fates[i] ?? "unknown"];
@@ -131,8 +147,8 @@ export class Leaning {
     const { p = [], q = [], tokens = [] } = one ?? {},
       others = [...tokens.keys()].slice(1).sort((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a])),
       shown = tokens.length ? [0, ...others.slice(0, SHOWN - 1)] : [],
-      columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved[i] ?? 0]]),
-      rest = [p, q, moved].map((shares) => Math.max(0, 1 - shown.reduce((sum, i) => sum + (shares[i] ?? 0), 0)));
+      columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved?.[i]]]),
+      rest = [p, q, moved].map((shares) => shares && Math.max(0, 1 - shown.reduce((sum, i) => sum + shares[i], 0)));
     if (one) columns.push([tr`all others`, rest]);
     frame(this.picture, LEFT + Math.max(1, columns.length) * W, 3 * (TALL + GAP) + 24);
     const row = (look, i) =>
@@ -149,13 +165,17 @@ export class Leaning {
         set(group, { transform: `translate(${LEFT + i * W},0)` });
         set(word, { x: 0, y: 3 * (TALL + GAP) + 18, style: `${INK};font-weight:${i ? 400 : 700}` });
         setText(word, cut(name, 10));
-        setText(title, `${name}: ${this.said.map((said, k) => `${said} ${number(shares[k])}`).join("; ")}`);
+        setText(
+          title,
+          `${name}: ${this.said.map((said, k) => `${said} ${shares[k] === undefined ? "–" : number(shares[k])}`).join("; ")}`,
+        );
         drawn.forEach((part, k) => {
-          const high = Math.max(1, TALL * shares[k]),
+          const high = Math.max(1, TALL * (shares[k] ?? 0)),
             low = GAP + k * (TALL + GAP) + TALL;
           set(part.firstChild, { y: (low - high).toFixed(1), height: high.toFixed(1) });
+          part.firstChild.style.display = shares[k] === undefined ? "none" : ""; // it is not known
           set(part.lastChild, { x: 0, y: (low - high - 3).toFixed(1) });
-          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${percent(shares[k])}`);
+          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${shares[k] === undefined ? "–" : percent(shares[k])}`);
         });
       },
     );
@@ -173,9 +193,11 @@ export class Leaning {
     const eta = this.#recorded(t),
       rows = opinionsOf(this.run.steps[t - 1]);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
-    const count = (at) => standing(this.#asked(t, at)[0]),
-      told = tr`Drafted tokens accepted with η = ${number(eta)}, as recorded: ${count(eta)} of \
-${rows.length}; ${count(0)} with η = 0, where the text is the target's own.`;
-    return this.eta === null ? told : `${told} ${tr`With η = ${number(this.eta)}: ${count(this.eta)}.`}`;
+    const plain = this.#asked(t, 0),
+      moved = this.eta === null ? null : this.#asked(t, this.eta),
+      told = tr`Drafted tokens accepted with η = ${number(eta)}, as recorded: ${standing(this.#fates(t))} of \
+${rows.length}; ${plain ? standing(plain[0]) : "–"} with η = 0, where the text is the target's own.`,
+      said = moved && tr`With η = ${number(this.eta)}: ${standing(moved[0])}.`;
+    return said ? `${told} ${said}` : told;
   }
 }

@@ -6,7 +6,7 @@ import { cut, glyphs } from "../player/codec.js";
 import { pool, set, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { against, percent } from "../player/shares.js";
-import { Sliding, short } from "../player/sliding.js";
+import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { bars, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
@@ -19,14 +19,17 @@ const LEFT = 40,
   FOOT = ARCS + TALL + 4, // of the bars
   LINE = FOOT + 2 * (CHIP + 22) + 28;
 
-/** What a method of one threshold, the strict one, would write: no neighbour follows. */
-const ALONE = { radius: 0 };
+const row = (told, p, near, yes) => ({
+  theta: near === null ? told.strict : told.relaxed,
+  near,
+  anchor: near === p,
+  yes,
+});
 
 export class Leaps extends StepPicture {
   load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.radius = new Sliding(tr`radius r`, tr`Radius r`, again, { max: 16, step: 1 });
-    this.relaxed = new Sliding(tr`lower threshold`, tr`Lower threshold`, again);
+    this.radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
+    this.relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
     const layers = ["near", "odd", "axis", "line", "bars", "arcs", "cells"];
     this.begin(run, dom, context, layers, this.radius.dom, this.relaxed.dom);
   }
@@ -36,23 +39,39 @@ export class Leaps extends StepPicture {
   }
 
   #moved(told) {
-    return { ...told, radius: this.radius.at(told.radius), relaxed: this.relaxed.at(told.relaxed) };
+    const { radius, relaxed } = this;
+    return { ...told, radius: radius.at(told.radius), relaxed: relaxed.at(told.relaxed) };
   }
 
-  /** By each open position of step t: its threshold, the anchor that lowers it, and whether it is written. */
-  #decide({ at, strict, relaxed, radius }, t = this.t) {
-    const [near, most] = this.run.asked(t, "leaps", "radius", radius) ?? [[], []];
-    return at.map((p, i) => ({
-      theta: near[i] == null ? strict : Math.min(strict, relaxed),
-      near: near[i] ?? null,
-      anchor: near[i] === p,
-      yes: relaxed <= most[i],
-    }));
+  /** By each open position its threshold, the anchor that lowers it, and whether it is written, as the method answers
+   * for a radius; null where it was not asked. */
+  #asked(told, radius) {
+    const [near, most] = this.run.asked(this.t, "leaps", "radius", radius) ?? [];
+    return near ? told.at.map((p, i) => row(told, p, near[i], told.relaxed <= most[i])) : null;
+  }
+
+  /** The same as recorded: an anchor is as far away as its lane says, the first of two. */
+  #recorded(told) {
+    const { run, t } = this,
+      { spans, commits } = run.steps[t - 1],
+      anchors = spans.filter(({ kind }) => kind === "anchor").map(({ start }) => start);
+    return told.at.map((p) => {
+      const far = Math.round(run.score(t - 1, "distance", p, t)),
+        near = far <= told.radius ? anchors.find((anchor) => Math.abs(anchor - p) === far) : null;
+      return row(told, p, near, commits.positions.includes(p));
+    });
+  }
+
+  #own(told) {
+    const moved = this.#moved(told),
+      any = (this.radius.moved ?? this.relaxed.moved) !== null;
+    return (any && this.#asked(moved, moved.radius)) || this.#recorded(told);
   }
 
   also(told) {
-    const n = told ? this.#decide(this.#moved(told)).filter(({ yes }) => yes).length : 0,
+    const n = told ? this.#own(told).filter(({ yes }) => yes).length : 0,
       said = tr`${n} would be written`;
+    set(this.relaxed.slider, { max: told?.strict ?? 1 });
     this.radius.show(told?.radius ?? 0, Boolean(told), said);
     this.relaxed.show(told?.relaxed ?? 0, Boolean(told), said);
   }
@@ -60,8 +79,8 @@ export class Leaps extends StepPicture {
   draw(recorded, _, next) {
     const { run, width, t } = this,
       told = this.#moved(recorded),
-      own = this.#decide(told),
-      alone = this.#decide({ ...told, ...ALONE }),
+      own = this.#own(recorded),
+      alone = this.#asked(told, 0), // what one threshold, the strict one, would write
       n = told.end - told.start,
       cols = plan(n, width - 6, LEFT, 40),
       board = run.board(t),
@@ -72,8 +91,7 @@ export class Leaps extends StepPicture {
       odd = [],
       arcs = [],
       near = [];
-    const word = (token) => glyphs(run.piece(token).text),
-      top = (i) => cols.line(i) * LINE,
+    const top = (i) => cols.line(i) * LINE,
       y = (i, v) => top(i) + ARCS + (1 - v) * TALL;
     let path = "",
       last = null;
@@ -83,12 +101,12 @@ export class Leaps extends StepPicture {
         rows = [top(k) + FOOT + 18, top(k) + FOOT + CHIP + 40];
       if (i === undefined) {
         const token = board[told.start + k]?.token;
-        if (token != null) for (const at of rows) cells.push({ x, y: at, state: "old", whole: word(token) });
+        if (token != null) for (const at of rows) cells.push({ x, y: at, state: "old", whole: this.word(token) });
         last = null;
         continue;
       }
       const one = own[i],
-        whole = word(told.tokens[i]),
+        whole = this.word(told.tokens[i]),
         edge = x - cols.w / 2;
       if (one.near !== null) near.push([edge, top(k)]);
       path += last !== null && cols.line(last) === cols.line(k) ? `V${y(k, one.theta)}` : `M${edge},${y(k, one.theta)}`;
@@ -104,7 +122,7 @@ export class Leaps extends StepPicture {
         words: one.anchor ? "⚓" : against(told.confidence[i], one.theta).replace(cols.w < 52 ? " %" : "", ""),
         title: tr`${whole}: ${percent(told.confidence[i])}, threshold ${short(one.theta)}`,
       });
-      if (one.yes !== alone[i].yes) {
+      if (alone && one.yes !== alone[i].yes) {
         odd.push([x, top(k)]);
         if (cols.w > 52) labels.push([x, top(k) + LINE - 15, "middle", tr`follows`]);
       }
@@ -116,7 +134,8 @@ export class Leaps extends StepPicture {
           `M${begin},${top(k) + ARCS - 14}Q${(begin + x) / 2},${top(k) + 12} ${x},${y(k, told.confidence[i]) - 15}`,
         );
       }
-      [alone[i], one].forEach(({ yes }, row) => cells.push({ x, y: rows[row], state: yes ? "new" : "masked", whole }));
+      for (const [row, said] of [alone?.[i], one].entries())
+        if (said) cells.push({ x, y: rows[row], state: said.yes ? "new" : "masked", whole });
     }
     for (let line = 0; line < cols.lines; line++) {
       const at = line * LINE,
@@ -126,7 +145,8 @@ ${short(told.relaxed)}: neighbours follow`,
           tr`⚓ anchors; around them a lower threshold`,
         ];
       if (!line) labels.push([0, 14, "start", width < 640 ? heads[1] : heads[0]]);
-      labels.push([0, at + FOOT + 13, "start", tr`one threshold of ${short(told.strict)} would write (derived)`]);
+      const plain = alone ? tr`one threshold of ${short(told.strict)} would write (derived)` : unknown(run);
+      labels.push([0, at + FOOT + 13, "start", plain]);
       labels.push([0, at + FOOT + CHIP + 35, "start", tr`this run writes`]);
       for (const v of new Set([told.strict, told.relaxed])) labels.push([LEFT - 6, y(0, v) + at + 4, "end", short(v)]);
     }
@@ -151,7 +171,7 @@ ${short(told.relaxed)}: neighbours follow`,
   describe(t) {
     const told = this.run.steps[t - 1]?.leaps;
     if (!told?.at.length) return t ? tr`No place of a block is open in this step.` : tr`Before the first step.`;
-    const own = this.#decide(told, t),
+    const own = this.#recorded(told),
       anchors = own.filter(({ anchor }) => anchor).length,
       follow = told.tokens.filter((_, i) => own[i].yes && !own[i].anchor && own[i].near !== null);
     if (!anchors) return tr`No anchor: only the most confident one is written.`;

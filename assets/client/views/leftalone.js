@@ -4,23 +4,17 @@
 
 import { glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { CARD, layout } from "./leftalonelayout.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
 export class LeftAlone extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["tail", "own", "alone", "tabs", "cuts"]);
-  }
-
-  told({ left_alone: told }) {
-    return told;
-  }
+  layers = ["tail", "own", "alone", "tabs", "cuts"];
+  none = tr`The model left alone was not recorded in this step.`;
 
   #text(token) {
     return this.run.eos.has(token) ? "" : glyphs(this.run.piece(token).text);
@@ -59,32 +53,33 @@ export class LeftAlone extends StepPicture {
     return { tabs, stop };
   }
 
-  draw(told, _, next) {
+  draw(told) {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs, stop } = this.#done(this.t),
-      sign = (text) => marked(isRight(run, text)),
+      ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
+      text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
       made = layout({
-        own: { texts: own, sign, ...told.own },
-        alone: { texts: alone, sign, ...told.alone },
+        own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
+        alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
         longest: this.#longest(),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done: tabs,
         stop,
         width,
       });
-    this.frame(made.height);
     this.#cards(this.own, made.own);
     this.#cards(this.alone, made.alone);
-    pool(this.cuts, made.cut.length, () => svg("path")).forEach((path, i) =>
-      set(path, { d: made.cut[i], class: "dx-eta", "data-s": "rejected" }),
-    );
-    pool(this.tail, made.tail.length, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((box, i) =>
-      set(box, made.tail[i]),
-    );
-    const drawn = this.#tabs(made.tabs);
-    this.label(made.labels);
-    if (next && drawn.length && tabs.at(-1).at === own.length - 1) comeIn([drawn.at(-1)], { opacity: 0 });
+    render(this.cuts, made.cut, (d) => ["path", { d, class: "dx-eta", "data-s": "rejected" }]);
+    render(this.tail, made.tail, (box) => ["rect", { class: "dx-lift dx-plain", rx: 6, ...box }]);
+    const drawn = render(this.tabs, made.tabs, ({ at, state, room, first, second }) => [
+      { transform: at, "data-s": state },
+      ["rect", { rx: 5, height: 40, y: -48, width: room }],
+      ["text", { x: 8, y: -32 }, first],
+      ["text", { x: 8, y: -15, style: "fill:var(--ink)" }, second],
+    ]);
+    this.frame(made.height, made.labels);
+    return drawn.length && tabs.at(-1).at === own.length - 1 ? [drawn.at(-1)] : [];
   }
 
   /** The longer text of the whole run, in characters. */
@@ -97,43 +92,15 @@ export class LeftAlone extends StepPicture {
   }
 
   #cards(layer, items) {
-    const node = () =>
-      svg("g", {}, svg("title"), svg("rect", { height: CARD, rx: 7 }), svg("text", { "text-anchor": "middle", y: 27 }));
-    pool(layer, items.length, node).forEach((group, i) => {
-      const { at, state, wide, size, text, title } = items[i],
-        [name, box, word] = group.childNodes;
-      set(group, { transform: at, "data-s": state });
-      set(box, { width: wide });
-      set(word, { x: wide / 2, textLength: null });
-      word.style.fontSize = size;
-      setText(word, text);
-      setText(name, title);
-    });
+    render(layer, items, ({ at, state, wide, size, text, title }) => [
+      { transform: at, "data-s": state },
+      ["title", {}, title],
+      ["rect", { height: CARD, rx: 7, width: wide }],
+      ["text", { ...MIDDLE, y: 27, x: wide / 2, style: `font-size:${size}` }, text],
+    ]);
   }
 
-  #tabs(items) {
-    const node = () =>
-      svg(
-        "g",
-        {},
-        svg("rect", { rx: 5, height: 40, y: -48 }),
-        svg("text", { x: 8, y: -32 }),
-        svg("text", { x: 8, y: -15, style: "fill:var(--ink)" }),
-      );
-    return pool(this.tabs, items.length, node).map((group, i) => {
-      const { at, state, room, first, second } = items[i],
-        [box, above, below] = group.childNodes;
-      set(group, { transform: at, "data-s": state });
-      set(box, { width: room });
-      setText(above, first);
-      setText(below, second);
-      return group;
-    });
-  }
-
-  describe(t) {
-    const told = this.run.steps[t - 1]?.left_alone;
-    if (!told) return t ? tr`The model left alone was not recorded in this step.` : tr`Before the first step.`;
+  sentence(_told, _step, t) {
     const { own, alone } = this.#both(t),
       { tabs } = this.#done(t),
       length = (texts) => texts.join("").length;

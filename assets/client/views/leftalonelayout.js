@@ -44,15 +44,11 @@ export function layout({ own, alone, longest, over, stop, done, width }) {
     x = (n) => 4 + n * w,
     ends = [own, alone].map(({ texts }) => texts.join("").length),
     heading = width < NARROW ? tr`Left alone` : tr`The same model left alone (same random numbers)`,
-    last = (row) => row.findLast(({ kind }) => kind === "answer")?.text,
+    sign = (row, one) => (over && row.some(({ kind }) => kind === "answer") ? one.sign : ""),
+    ours = width < NARROW && stop ? tr`Confident` : tr`With confidence put in`,
     labels = [
-      [
-        4,
-        16,
-        "start",
-        `${width < NARROW && stop ? tr`Confident` : tr`With confidence put in`} ${over ? own.sign(last(rows[0])) : ""}`,
-      ],
-      [4, PLAIN - 14, "start", `${heading} ${over ? alone.sign(last(rows[1])) : ""}`],
+      [4, 16, "start", `${ours} ${sign(rows[0], own)}`],
+      [4, PLAIN - 14, "start", `${heading} ${sign(rows[1], alone)}`],
     ],
     drawn = [boxes(rows[0], OWN, x, w, labels), boxes(rows[1], PLAIN, x, w, labels)],
     saved = over ? Math.max(0, ends[1] - ends[0]) : 0;
@@ -71,15 +67,11 @@ export function layout({ own, alone, longest, over, stop, done, width }) {
 }
 
 function stopped({ value, threshold }, x, width) {
-  if (width < NARROW) {
-    const words =
-      width < PHONE
-        ? tr`✂ sure: ${percent(value)} > ${percent(threshold)}`
-        : tr`✂ sure of the answer: ${percent(value)} > ${percent(threshold)}`;
-    return [[width - 4, 16, "end", words]];
-  }
+  const [sure, line] = [percent(value), percent(threshold)];
+  if (width < PHONE) return [[width - 4, 16, "end", tr`✂ sure: ${sure} > ${line}`]];
+  if (width < NARROW) return [[width - 4, 16, "end", tr`✂ sure of the answer: ${sure} > ${line}`]];
   return [
-    [...beside(x, OWN + 18, width, 330), tr`✂ sure of the answer: ${percent(value)}, above ${percent(threshold)}`],
+    [...beside(x, OWN + 18, width, 330), tr`✂ sure of the answer: ${sure}, above ${line}`],
     [...beside(x, OWN + 36, width, 330), tr`so the text ends here`],
   ];
 }

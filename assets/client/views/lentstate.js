@@ -2,25 +2,19 @@
 // each place was right.
 
 import { tr } from "../player/words.js";
+import { rightOf, tally } from "./onepass.js";
+import { R } from "./targetstates.js";
 
 const LETTER = 7.4;
-export const R = 14; // of a state's circle
 
 /** The tip of an arrow that ends at (x, y). */
 export const up = (x, y) => `M${x - 4},${y + 6}L${x},${y}L${x + 4},${y + 6}`;
 
 /** Of the guesses of these steps that were checked, how many were the target's token: by place [right, checked]. */
-export function rightSoFar(steps) {
-  const found = [];
-  for (const { sharedstate: told, tree } of steps)
-    if (told && tree)
-      tree.emitted.slice(0, told.tokens.length).forEach((token, i) => {
-        found[i] ??= [0, 0];
-        found[i][0] += told.tokens[i][0] === token;
-        found[i][1]++;
-      });
-  return found;
-}
+export const rightSoFar = (steps) =>
+  rightOf(steps, ({ sharedstate: told, tree }) =>
+    told && tree ? tree.emitted.slice(0, told.tokens.length).map((token, i) => [told.tokens[i][0], token]) : [],
+  );
 
 /** The one state, and its ways to every mask. */
 export function lent({ k, n, w, state, node, x, labels, lines, boxes }) {
@@ -41,12 +35,9 @@ export function lent({ k, n, w, state, node, x, labels, lines, boxes }) {
 }
 
 /** How often the guess of each place was right so far. */
-export function tally(steps, { roomy, k, n, left, node, x, labels }) {
-  const y = node + 48;
-  rightSoFar(steps).forEach(([right, checked], i) => {
-    if (i < k) labels.push([x(n - 1 + i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]);
-  });
-  const says = tr`right, of those checked`;
-  labels.push(roomy ? [left - 8, y, "end", says] : [0, y + 20, "start", says]);
+export function checked(steps, { roomy, k, n, left, node, x, labels }) {
+  const y = node + 48,
+    at = { roomy, left, labels, x: (i) => x(n - 1 + i) };
+  tally(rightSoFar(steps).slice(0, k), tr`right, of those checked`, y, at);
   labels.push([roomy ? left : 0, y + (roomy ? 22 : 40), "start", tr`drafting token by token: ${k} passes (derived)`]);
 }

@@ -3,15 +3,12 @@
 // its probability, with the next best ones; on top what was written. What stands behind the first refused guess was
 // never looked at.
 
-import { chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted, guesses, refused } from "./onepass.js";
 
 export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
 
@@ -19,37 +16,20 @@ const NARROW = 620,
   WIDEST = 128, // of a slot, in CSS pixels
   SOURCE = 246, // what stands left of the block
   BARS = 84, // height of a probability of 1
-  ROOF = 46,
-  LETTER = 7.4;
+  ROOF = 46;
 
 const arrow = (x, y, dx, dy) =>
   `M${x - 6 * dx - 5 * dy},${y - 6 * dy - 5 * dx}L${x},${y}L${x - 6 * dx + 5 * dy},${y - 6 * dy + 5 * dx}`;
 
 export class MaskBlock extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, [
-      "pass",
-      "floors",
-      "squares",
-      "lines",
-      "bars",
-      "boxes",
-      "guesses",
-      "rest",
-      "ends",
-      "cuts",
-    ]);
-  }
+  layers = ["pass", "floors", "squares", "lines", "bars", "boxes", "guesses", "rest", "ends", "cuts"];
+  none = tr`No block was filled in this step.`;
 
   told({ maskblock, tree }) {
     return tree && maskblock?.tokens?.length ? maskblock : null;
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       b = told.tokens.length + 1,
       wide = width >= NARROW,
@@ -61,63 +41,40 @@ export class MaskBlock extends StepPicture {
       row = bus + 22, // of the block
       end = row + 36;
     const at = { b, wide, left, w, others, foot, bus, row, end, labels: [], x: (i) => left + (i + 0.5) * w };
-    this.frame(end + (wide ? 44 : 138));
     const filled = this.#guesses(told, tree, at);
     this.#block(told, tree, at);
     this.#source(told, at);
     this.#ends(tree, at);
-    this.label(at.labels);
-    if (next) comeIn(filled, { opacity: 0 });
+    this.frame(end + (wide ? 44 : 138), at.labels);
+    return filled;
   }
 
   /** The guesses: a bar, the drafted token, and those that were next. */
   #guesses({ tokens, chances }, tree, { w, others, foot, labels, x }) {
     const { rows } = rowsOf(tree),
-      items = tokens.map(([token], i) => ({
-        x: x(i + 1),
-        y: foot + 6,
-        state: rows[i + 1]?.state ?? "unreached",
-        whole: this.#word(token),
-        sign: true,
-      }));
-    pool(this.bars, tokens.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((group, i) => {
-      const high = Math.max(2, BARS * chances[i][0]);
-      set(group, { "data-s": items[i].state });
-      set(group.firstChild, { x: x(i + 1) - w * 0.27, y: foot - high, width: w * 0.54, height: high });
-      const share = percent(chances[i][0]);
-      labels.push([x(i + 1), foot - high - 6, "middle", w < 48 ? share.replace(" %", "") : share]);
-    });
-    for (let r = 1; r <= others; r++)
-      tokens.forEach((slot, i) => {
-        const share = w > 84 ? ` ${percent(chances[i][r])}` : "",
-          most = Math.max(1, Math.floor((w - 10) / LETTER) - share.length);
-        labels.push([x(i + 1), foot + 30 + 18 * r, "middle", cut(this.#word(slot[r]), most) + share]);
-      });
-    return chips(this.guesses, items, this.context.theme, w - 4);
+      states = tokens.map((_, i) => rows[i + 1]?.state ?? "unreached"),
+      at = { w, foot, others, tall: BARS, x: (i) => x(i + 1) };
+    guesses(this, { tokens, chances, states }, at, labels);
+    const items = tokens.map(([token], i) => ({
+      ...{ x: x(i + 1), y: foot + 6, state: states[i], whole: this.word(token), sign: true },
+    }));
+    return this.chips(this.guesses, items, w - 4);
   }
 
   /** The pass: anchor and masks, the line between them, and what rises from each mask. */
   #block({ tokens }, tree, { b, wide, left, w, foot, others, bus, row, end, labels, x }) {
     const top = foot + 40 + 18 * others;
-    pool(this.pass, 1, () => svg("rect", { class: "dx-lift", rx: 10 })).forEach((box) =>
-      set(box, { x: left + 2, y: bus - 20, width: b * w - 4, height: end - bus + 24 }),
-    );
+    const box = { class: "dx-lift", rx: 10, x: left + 2, y: bus - 20, width: b * w - 4, height: end - bus + 24 };
+    render(this.pass, [["rect", box]]);
     const stubs = Array.from({ length: b }, (_, i) => `M${x(i)},${bus}V${row - 2}`),
       rise = tokens.map((_, i) => `M${x(i + 1)},${bus}V${top + 6}${arrow(x(i + 1), top + 4, 0, -1)}`),
       both = `M${x(0)},${bus}H${x(b - 1)}${arrow(x(0) - 2, bus, -1, 0)}${arrow(x(b - 1) + 2, bus, 1, 0)}`;
     this.paths = [[both, "dx-exit"], ...stubs.map((d) => [d, "dx-blank"]), ...rise.map((d) => [d, "dx-blank"])];
-    chips(
-      this.boxes,
-      Array.from({ length: b }, (_, i) => ({
-        x: x(i),
-        y: row,
-        state: i ? "masked" : "old",
-        whole: i ? tr`mask` : this.#word(tree.tokens[0]),
-        text: i && w < 60 ? "?" : undefined,
-      })),
-      this.context.theme,
-      w - 4,
-    );
+    const items = Array.from({ length: b }, (_, i) => ({
+      ...{ x: x(i), y: row, state: i ? "masked" : "old", whole: i ? tr`mask` : this.word(tree.tokens[0]) },
+      text: i && w < 60 ? "?" : undefined,
+    }));
+    this.chips(this.boxes, items, w - 4);
     if (!wide) return;
     labels.push([left + 4, end + 20, "start", tr`the drafter: newest token and masks, each sees all, in one pass`]);
     labels.push([left + 4, end + 38, "start", tr`drafting token by token: ${tokens.length} passes (derived)`]);
@@ -134,34 +91,29 @@ export class MaskBlock extends StepPicture {
       rows = Math.min(context, 24),
       [cx, cy] = wide ? [tower + 74, base - 6] : [tower + 60, base - 6],
       size = 11;
-    pool(this.floors, depth, () => svg("rect", { rx: 3 })).forEach((box, i) => {
-      set(box, { class: layers.includes(i + 1) ? "dx-warm" : "dx-lift dx-plain" });
-      set(box, { x: from, y: y(i), width: tower - 20, height: floor - 3 });
+    const numbers = Array.from({ length: depth }, (_, i) => i + 1);
+    render(this.floors, numbers, (i) => {
+      const look = layers.includes(i) ? "dx-warm" : "dx-lift dx-plain";
+      return ["rect", { rx: 3, class: look, x: from, y: y(i - 1), width: tower - 20, height: floor - 3 }];
     });
     const place = (k) => [cx + (k % 6) * size, cy - size * (1 + Math.floor(k / 6))],
       into = (cy + place(rows - 1)[1]) / 2;
-    pool(this.squares, rows, () => svg("rect", { rx: 2 })).forEach((box, k) => {
-      const [sx, sy] = place(k);
-      set(box, { class: k >= rows - Math.min(joined, rows) ? "dx-warm" : "dx-base" });
-      set(box, { x: sx, y: sy, width: size - 2, height: size - 2 });
+    render(this.squares, [...Array(rows).keys()], (k) => {
+      const [x, y] = place(k),
+        look = k >= rows - Math.min(joined, rows) ? "dx-warm" : "dx-base";
+      return ["rect", { rx: 2, class: look, x, y, width: size - 2, height: size - 2 }];
     });
     for (const i of layers.filter((layer) => layer > 0 && layer <= depth)) {
-      const middle = y(i - 1) + floor / 2 - 1;
-      this.paths.push([
-        `M${tower - 16},${middle}C${tower + 20},${middle} ${cx - 44},${into} ${cx - 8},${into}`,
-        "dx-blank",
-      ]);
+      const middle = y(i - 1) + floor / 2 - 1,
+        way = `M${tower - 16},${middle}C${tower + 20},${middle} ${cx - 44},${into} ${cx - 8},${into}`;
+      this.paths.push([way, "dx-blank"]);
     }
     this.paths.push([arrow(cx - 5, into, 1, 0), "dx-blank"]);
-    const edge = cx + 6 * size + 4;
-    this.paths.push(
-      wide
-        ? [
-            `M${edge},${into}C${edge + 16},${into} ${left - 26},${bus} ${left},${bus}${arrow(left + 2, bus, 1, 0)}`,
-            "dx-exit",
-          ]
-        : [`M${edge},${into}H${edge + 14}V${end + 6}${arrow(edge + 14, end + 4, 0, -1)}`, "dx-exit"],
-    );
+    const edge = cx + 6 * size + 4,
+      way = wide
+        ? `M${edge},${into}C${edge + 16},${into} ${left - 26},${bus} ${left},${bus}${arrow(left + 2, bus, 1, 0)}`
+        : `M${edge},${into}H${edge + 14}V${end + 6}${arrow(edge + 14, end + 4, 0, -1)}`;
+    this.paths.push([way, "dx-exit"]);
     if (wide) {
       labels.push([from, y(depth - 1) - 22, "start", tr`states after layers`]);
       labels.push([from, y(depth - 1) - 6, "start", tr`${layers.join(", ")} of ${depth}`]);
@@ -172,48 +124,24 @@ export class MaskBlock extends StepPicture {
       labels.push([from, base + 18, "start", `${tr`states after layers`} ${read}`]);
       labels.push([from, base + 36, "start", tr`context: ${many(context, "row")}`]);
     }
-    pool(this.lines, this.paths.length, () => svg("path", { fill: "none" })).forEach((line, i) =>
-      set(line, { d: this.paths[i][0], class: this.paths[i][1] }),
-    );
+    render(this.lines, this.paths, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
   }
 
   /** What was written, over its slots, and where the block broke. */
   #ends(tree, { wide, left, w, foot, labels, x }) {
-    const { rows, accepted } = rowsOf(tree),
-      own = rows.slice(tree.tokens.length),
-      items = tree.emitted.map((token, i) => ({
-        x: x(i + 1),
-        y: 4,
-        state: i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"),
-        whole: this.#word(token),
-        sign: true,
-      }));
-    chips(this.ends, items, this.context.theme, w - 4);
+    const { accepted } = rowsOf(tree);
+    const items = emitted(this, tree, (i) => x(i + 1));
+    this.chips(this.ends, items, w - 4);
     if (wide) {
       const names = [tr`written`, tr`guesses`, tr`next best`];
       [20, foot + 22, foot + 48].forEach((y, i) => labels.push([left + w * 0.9, y, "end", names[i]]));
     }
-    const broke = tree.why.includes("mismatch"),
-      line = left + (accepted + 1) * w;
-    const inside = line + 240 < this.width; // the words
-    if (broke && wide)
-      labels.push([
-        inside ? line + 7 : this.width - 4,
-        ROOF - 3,
-        inside ? "start" : "end",
-        tr`✕ refused: the rest is dropped`,
-      ]);
-    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
-      set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
-    );
+    refused(this, tree, { line: left + (accepted + 1) * w, roof: ROOF, foot: foot + 32, roomy: wide, labels });
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No block was filled in this step.` : tr`Before the first step.`;
+  sentence(told, step) {
     const { accepted } = rowsOf(step.tree),
-      anchor = this.#word(step.tree.tokens[0]),
+      anchor = this.word(step.tree.tokens[0]),
       k = told.tokens.length;
     return tr`One pass of the drafter fills ${k} masks after ‘${anchor}’, reading ${many(told.context, "row")} of \
 context, ${told.joined} of them new. One call of the model checks them all: ${accepted} accepted, \

@@ -79,14 +79,8 @@ export class Media {
         pen = sizeCanvas(canvas, columns * size, rows * size);
       title.style.cssText = `font-weight:600;width:${columns * size}px;min-width:${beside ? 290 : 0}px`;
       figure.style.width = beside || !three ? "" : `${columns * size}px`;
-      const words = this[kinds[i]](t ? media : null, pen, {
-        t,
-        size,
-        columns,
-        rows,
-        mode,
-        surface: this.context.theme.surface[mode],
-      });
+      const frame = { t, size, columns, rows, mode, surface: this.context.theme.surface[mode] },
+        words = this[kinds[i]](t ? media : null, pen, frame);
       setText(title, words[0]);
       setText(said, words[1]);
       set(canvas, { "aria-label": words.join(": ") });
@@ -111,12 +105,8 @@ export class Media {
       guesses = new Set(media?.guesses ?? []),
       shades = ramp(this.context.theme, this.context.mode()),
       shade = (code) => shades[Math.round((code / this.top) * (shades.length - 1))].fill;
-    cells(
-      pen,
-      frame,
-      (i) => values[i] >= 0 && (media.colours?.[values[i]] ?? shade(values[i])),
-      (i) => (guesses.has(i) ? GUESS : 0),
-    );
+    const fill = (i) => values[i] >= 0 && (media.colours?.[values[i]] ?? shade(values[i]));
+    cells(pen, frame, fill, (i) => (guesses.has(i) ? GUESS : 0));
     if (!media) return [tr`This run: many guesses tested per call`, this.#reached(0)];
     if (media.colours) this.#marks(pen, frame);
     boxes(pen, media.boxes ?? [], frame);

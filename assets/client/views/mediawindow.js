@@ -2,8 +2,7 @@
 // picture, and the guesses for the next call.
 
 import { unpack } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -26,16 +25,14 @@ export class GuessWindow extends StepPicture {
     this.describe = tell;
   }
 
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["tiles", "flows"]);
-  }
+  layers = ["tiles", "flows"];
 
   /** What a step tested, if that was recorded. */
   told({ tree, media, commits }) {
     return media?.colours && commits?.tokens.length && tree?.tokens.length > 1 ? rowsOf(tree) : null;
   }
 
-  draw({ rows, accepted }, { media, commits }, next) {
+  draw({ rows, accepted }, { media, commits }) {
     const narrow = this.width < 760,
       left = narrow ? 2 : LEFT,
       codes = unpack(media.codes).values,
@@ -54,14 +51,12 @@ export class GuessWindow extends StepPicture {
     for (let i = 0; i < accepted; i++) put(i, 2, codes[start + i], "accepted");
     if (own) put(accepted, 2, codes[start + accepted], own.state);
     for (const cell of media.guesses ?? []) put(cell - start, 3, codes[cell], "drafted");
-    this.frame(y[3] + TILE + 8);
-    const drawn = pool(this.tiles, tiles.length, () => svg("rect", { width: TILE, height: TILE, rx: 4 }));
-    drawn.forEach((tile, i) => {
-      const { x, y, fill, state } = tiles[i];
-      set(tile, { x: x - TILE / 2, y, "data-s": state, style: `fill:${fill};stroke:var(--edge);stroke-width:3` });
+    const drawn = render(this.tiles, tiles, ({ x, y, fill, state }) => {
+      const style = `fill:${fill};stroke:var(--edge);stroke-width:3`;
+      return ["rect", { width: TILE, height: TILE, rx: 4, x: x - TILE / 2, y, "data-s": state, style }];
     });
-    this.#told(drafts, accepted, own, { x, y, n, pitch, left, narrow });
-    if (next) comeIn(drawn.slice(Math.min(n, drafts.length)), { opacity: 0 });
+    this.frame(y[3] + TILE + 8, this.#told(drafts, accepted, own, { x, y, n, pitch, left, narrow }));
+    return drawn.slice(Math.min(n, drafts.length));
   }
 
   /** The tests, with the lines along which an accepted guess goes, and the names of the rows. */
@@ -79,32 +74,24 @@ export class GuessWindow extends StepPicture {
         narrow ? [left, y[row] - 6, "start", name] : [left - 14, y[row] + 17, "end", name],
       ),
       tests = drafts.slice(0, n);
-    pool(this.flows, tests.length, () => svg("g", {}, svg("path"), svg("text", { "text-anchor": "middle" }))).forEach(
-      (group, i) => {
-        const { state, chance } = tests[i],
-          sign = { accepted: "✓", rejected: "✕" }[state] ?? "–",
-          share = chance == null || pitch < 44 ? "" : `${percent(chance)} `;
-        set(group, { "data-s": state });
-        set(group.firstChild, {
-          d: state === "accepted" && !narrow ? `M${x(i)},${y[0] + TILE}V${y[1] - 2}M${x(i)},${y[1] + 22}V${y[2]}` : "",
-          style: "stroke:var(--edge);stroke-width:2.5;opacity:1",
-        });
-        set(group.lastChild, { x: x(i), y: y[1] + 15 });
-        setText(group.lastChild, share + sign);
-      },
-    );
+    render(this.flows, tests, ({ state, chance }, i) => {
+      const sign = { accepted: "✓", rejected: "✕" }[state] ?? "–",
+        share = chance == null || pitch < 44 ? "" : `${percent(chance)} `,
+        on = state === "accepted" && !narrow,
+        d = on ? `M${x(i)},${y[0] + TILE}V${y[1] - 2}M${x(i)},${y[1] + 22}V${y[2]}` : "";
+      return [
+        { "data-s": state },
+        ["path", { d, style: "stroke:var(--edge);stroke-width:2.5;opacity:1" }],
+        ["text", { ...MIDDLE, x: x(i), y: y[1] + 15 }, share + sign],
+      ];
+    });
     const first = drafts.findIndex(({ source }) => source && source !== "carried"),
       carried = first < 0 ? n : first,
       above = (i, words) => labels.push([x(i) - TILE / 2, y[0] - 8, "start", words]);
     if (!narrow && carried * pitch > 150) above(0, tr`drawn by call ${t - 1}`);
     if (!narrow && first >= 0 && first < n - 3) above(first, FIRST[drafts[first].source] ?? tr`first guesses`);
-    if (!narrow && own && accepted + 1 < n)
-      labels.push([
-        x(accepted) + TILE,
-        y[2] + 17,
-        "start",
-        own.state === "bonus" ? tr`one more token` : tr`drawn instead of the refused guess`,
-      ]);
-    this.label(labels);
+    const instead = own?.state === "bonus" ? tr`one more token` : tr`drawn instead of the refused guess`;
+    if (!narrow && own && accepted + 1 < n) labels.push([x(accepted) + TILE, y[2] + 17, "start", instead]);
+    return labels;
   }
 }

@@ -2,7 +2,8 @@
 // sure it is of them.
 
 import { glyphs, number } from "../player/codec.js";
-import { el, pool, setText } from "../player/dom.js";
+import { el, setText } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
 export const view = { name: "Memory", title: "Memory", place: 140, needs: ["memory"] };
@@ -33,23 +34,21 @@ export class Memory {
     const entries = this.#entries(t),
       piece = (id) => glyphs(this.run.piece(id).text);
     setText(this.say, this.describe(t, entries.length));
-    const rows = pool(this.list, Math.min(entries.length, SHOWN), () => el("div", {}, el("span"), el("b"), el("span")));
-    rows.forEach((row, i) => {
-      const { key, tokens, weights = [], read, written, source, step } = entries[i],
-        now = step === t,
+    render(this.list, entries.slice(0, SHOWN), ({ key, tokens, weights = [], read, written, source, step }) => {
+      const now = step === t,
         top = Math.max(...weights, 1e-9),
-        [mark, name, behind] = row.childNodes;
-      setText(mark, !now ? "" : `${read ? "→" : ""}${written ? "+" : ""}`);
-      setText(name, key.map(piece).join(" "));
-      row.title = [source, read && tr`drafted from`, written && tr`changed`, tr`in step ${step}`]
-        .filter(Boolean)
-        .join(", ");
-      row.classList.toggle("dx-now", now);
-      pool(behind, tokens.length, () => el("span")).forEach((chip, j) => {
-        setText(chip, piece(tokens[j]));
-        chip.title = weights.length ? number(weights[j]) : tr`rank ${j + 1}`;
-        chip.style.setProperty("--part", weights.length ? weights[j] / top : 1 / (j + 1));
-      });
+        title = [source, read && tr`drafted from`, written && tr`changed`, tr`in step ${step}`],
+        chips = tokens.map((token, j) => {
+          const style = `--part:${weights.length ? weights[j] / top : 1 / (j + 1)}`;
+          return ["span", { title: weights.length ? number(weights[j]) : tr`rank ${j + 1}`, style }, piece(token)];
+        });
+      return [
+        "div",
+        { class: now ? "dx-now" : "", title: title.filter(Boolean).join(", ") },
+        ["span", {}, now ? `${read ? "→" : ""}${written ? "+" : ""}` : ""],
+        ["b", {}, key.map(piece).join(" ")],
+        ["span", {}, ...chips],
+      ];
     });
   }
 

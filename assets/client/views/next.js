@@ -3,7 +3,7 @@
 import { glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { tr } from "../player/words.js";
-import { share } from "./details.js";
+import { bars } from "./details.js";
 
 export const view = {
   name: "Next",
@@ -33,19 +33,7 @@ export class Next {
         ? tr`No candidates were recorded in this step.`
         : tr`Before the first step.`;
     setText(this.say, this.words);
-    this.list.replaceChildren(
-      ...(found ?? []).map(({ token, probability }) => {
-        const bar = el("span", "dx-bar");
-        bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
-        return el(
-          "li",
-          { class: token === chosen ? "dx-chosen" : "" },
-          bar,
-          el("code", {}, glyphs(run.piece(token).text, 40)),
-          el("span", {}, share(probability)),
-        );
-      }),
-    );
+    this.list.replaceChildren(...bars(run, found ?? [], chosen));
   }
 
   describe() {

@@ -1,10 +1,7 @@
 // The block after the text, as one pass leaves it: the tokens that stand, those of this pass in their colour, and over
 // each how likely it was when it was written; over a mask how likely its best guess is.
 
-import { chips } from "../player/chips.js";
-import { glyphs } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -19,16 +16,15 @@ const LEAST = 46, // of a column, in CSS pixels, as far as ROWS allow
   HIGH = FOOT + 52; // of a row
 
 export class OpenBlock extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["bars", "cells"]);
-  }
+  layers = ["bars", "cells"];
+  none = tr`No block is open: the text is read.`;
 
   told({ openblock }) {
     return openblock?.tokens.length ? openblock : null;
   }
 
-  draw({ start, mask, tokens, chances, written }, _, next) {
-    const { run, width } = this,
+  draw({ start, mask, tokens, chances, written }) {
+    const { width } = this,
       n = tokens.length,
       rows = Math.min(ROWS, Math.max(1, Math.ceil((n * LEAST) / width))),
       columns = Math.ceil(n / rows),
@@ -37,37 +33,23 @@ export class OpenBlock extends StepPicture {
       foot = (i) => Math.floor(i / columns) * HIGH + FOOT,
       fresh = new Set(written),
       state = (i) => (tokens[i] === mask ? "masked" : fresh.has(start + i) ? "new" : "old"),
-      word = (i) => (tokens[i] === mask ? "?" : glyphs(run.piece(tokens[i]).text));
-    this.frame(rows * HIGH);
-    const shown = tokens.flatMap((_, i) => (state(i) === "old" ? [] : [i]));
-    pool(this.bars, shown.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, at) => {
-      const i = shown[at],
-        tall = Math.max(2, BARS * chances[i]);
-      set(group, { "data-s": state(i) });
-      setText(group.firstChild, `${word(i)}: ${percent(chances[i])}`);
-      set(group.lastChild, { x: x(i) - w * 0.3, y: foot(i) - tall, width: w * 0.6, height: tall });
-    });
+      word = (i) => (tokens[i] === mask ? "?" : this.word(tokens[i])),
+      shown = tokens.flatMap((_, i) => (state(i) === "old" ? [] : [i])),
+      tall = (i) => Math.max(2, BARS * chances[i]);
+    render(this.bars, shown, (i) => [
+      { "data-s": state(i) },
+      ["title", {}, `${word(i)}: ${percent(chances[i])}`],
+      ["rect", { rx: 3, x: x(i) - w * 0.3, y: foot(i) - tall(i), width: w * 0.6, height: tall(i) }],
+    ]);
     const items = tokens.map((_, i) => ({ x: x(i), y: foot(i) + 8, state: state(i), whole: word(i) })),
-      moving = chips(this.cells, items, this.context.theme, w - 2);
-    this.label(
-      shown.map((i) => {
-        const share = percent(chances[i]),
-          top = foot(i) - Math.max(2, BARS * chances[i]) - 5;
-        return [x(i), top, "middle", w < 46 ? share.replace(" %", "") : share];
-      }),
-    );
-    if (next)
-      comeIn(
-        moving.filter((_, i) => items[i].state === "new"),
-        { opacity: 0 },
-      );
+      moving = this.chips(this.cells, items, w - 2),
+      share = (i) => (w < 46 ? percent(chances[i]).replace(" %", "") : percent(chances[i])),
+      labels = shown.map((i) => [x(i), foot(i) - tall(i) - 5, "middle", share(i)]);
+    this.frame(rows * HIGH, labels);
+    return moving.filter((_, i) => items[i].state === "new");
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!step) return tr`Before the first step.`;
-    if (!told) return tr`No block is open: the text is read.`;
+  sentence(told) {
     if (!told.written.length) return tr`The full block of ${told.tokens.length} is read once more, and kept.`;
     const masks = told.tokens.filter((token) => token === told.mask).length;
     return tr`Block of ${told.tokens.length}: ${told.written.length} written in this pass, ${masks} masks left.`;

@@ -2,10 +2,9 @@
 // prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
 // those of the decoder without a cache have moved.
 
-import { chips } from "../player/chips.js";
 import { glyphs, number } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { el, pool, set, setText } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -35,14 +34,8 @@ export class Operators extends StepPicture {
       return { name, stamp, canvas, layers, node };
     });
     const key = el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`);
-    this.begin(
-      run,
-      dom,
-      context,
-      ["nets", "keeps", "maps", "tokens", "times"],
-      ...this.strips.map(({ node }) => node),
-      key,
-    );
+    const layers = ["nets", "keeps", "maps", "tokens", "times"];
+    this.begin(run, dom, context, layers, ...this.strips.map(({ node }) => node), key);
   }
 
   show(t, hurry) {
@@ -61,11 +54,12 @@ export class Operators extends StepPicture {
     return { nothing: panel, above: accent, below: theme.options[mode][1].fill };
   }
 
-  draw(_, __, next) {
+  draw() {
     const { run, t } = this,
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
       which = this.#furthest(),
+      drawn = (one) => ({ held: one.last.held, href: pictured(one, which, this.#colours()) }),
       lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
         .filter(({ maps }) => maps.some(Boolean))
         .reverse() // the baseline stands above
@@ -76,31 +70,18 @@ export class Operators extends StepPicture {
             own,
             title: this.#title(own, held, maps, narrow),
             where: this.#where(which),
-            at: maps.map(
-              (one, i) =>
-                one && {
-                  held: one.last.held,
-                  href: pictured(one, which, this.#colours()),
-                  token: this.#token(own, steps[i]),
-                },
-            ),
+            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(own, steps[i]) }),
           };
         }),
       made = layout(columns, lanes, timesOf(run, run.length));
-    this.frame(made.height);
-    pool(this.times, made.times.length, () => svg("rect", { rx: 2 })).forEach((bar, i) => {
-      const { k, ...box } = made.times[i];
-      set(bar, box);
-      bar.style.cssText = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
-    });
+    render(this.times, made.times, ({ k, ...box }) => [
+      "rect",
+      { rx: 2, ...box, style: `fill:var(--${k ? "span-fed" : "accent"});stroke:none` },
+    ]);
     lanesOf(this, made);
-    chips(this.tokens, made.tokens, this.context.theme, 64);
-    this.#texts(made.labels);
-    if (next)
-      comeIn(
-        [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1),
-        { opacity: 0 },
-      );
+    this.chips(this.tokens, made.tokens, 64);
+    this.frame(made.height, made.labels);
+    return [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1);
   }
 
   /** The head whose G moves most without a cache, over the run as far as it goes. */
@@ -142,24 +123,13 @@ export class Operators extends StepPicture {
     return glyphs(this.run.piece(token).text, 12);
   }
 
-  #texts(labels) {
-    this.label(labels);
-    labels.forEach(([, , , , weight], i) => this.words.childNodes[i].setAttribute("font-weight", weight ?? 400));
-  }
-
   #strip(maps, { name, stamp, canvas, layers, node }, other) {
     node.hidden = !maps;
     if (!maps) return;
     const held = maps.last.held && !other,
       whole = width(maps);
-    setText(
-      name,
-      other
-        ? tr`No cache: G made again; since the prompt it has moved`
-        : held
-          ? tr`This decoder: G kept`
-          : tr`This decoder: G made`,
-    );
+    const own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
+    setText(name, other ? tr`No cache: G made again; since the prompt it has moved` : own);
     stamp.hidden = !held;
     set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });
     paint(canvas, maps, this.#colours());

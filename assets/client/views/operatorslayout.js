@@ -31,7 +31,7 @@ export function layout(columns, lanes, series) {
     items = { nets: [], keeps: [], maps: [], tokens: [] };
   lanes.forEach(({ own, title, where, at }, lane) => {
     const top = 26 + lane * (LANE + 30);
-    labels.push([0, top - 10, "start", title, 600]);
+    labels.push([0, top - 10, "start", title, "font-weight:600"]);
     at.forEach((one, i) => {
       if (!one) return;
       items.nets.push({ x: x(i), y: top, ran: !one.held });

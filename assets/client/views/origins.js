@@ -2,7 +2,8 @@
 // cell to the node that it became. It stands left of the tree, above it where the room is narrow.
 
 import { cut, glyphs } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, svg } from "../player/dom.js";
+import { MIDDLE, render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { H, LINE, threads } from "./originslayout.js";
 
@@ -129,44 +130,29 @@ export class Origins {
     }
     const pitch = this.above ? column.pitch : this.w + 3,
       { shown } = this;
-    pool(this.sources, shown.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        svg("rect", { height: H, rx: 5 }),
-        svg("text", { x: 7, y: 16.5 }),
-        svg("g"),
-        svg("text", { y: 16.5, class: "dx-quiet" }),
-      ),
-    ).forEach((group, line) => {
-      const [title, box, name, cells, note] = group.childNodes,
-        source = shown[line],
-        n = Math.min(source.tokens.length, this.cells);
-      set(group, { transform: `translate(${x},${y + line * LINE})`, "data-source": source.kind });
-      set(box, { width: this.left, class: "dx-source" });
-      setText(name, cut(source.name, Math.floor((this.left - 8) / CHAR)));
-      setText(title, this.#tell(source));
-      pool(cells, n, () =>
-        svg("g", {}, svg("rect", { height: H, rx: 5 }), svg("text", { y: 16.5, "text-anchor": "middle" })),
-      ).forEach((cell, i) => {
-        const fate = FATE[source.fates.get(i)];
-        set(cell, {
-          transform: `translate(${this.left + 6 + i * pitch},0)`,
-          "data-s": fate ?? "unused",
-          "data-line": line,
-          "data-cell": i,
-        });
-        set(cell.firstChild, { width: this.w });
-        set(cell.lastChild, { x: this.w / 2 });
-        setText(cell.lastChild, cut(this.#piece(source.tokens[i]), Math.floor((this.w - 4) / CHAR)));
-      });
-      set(note, { x: this.left + 10 + n * pitch });
-      setText(note, this.#note(source, n));
+    render(this.sources, shown, (source, line) => {
+      const n = Math.min(source.tokens.length, this.cells),
+        fate = (i) => FATE[source.fates.get(i)] ?? "unused",
+        place = (i) => `translate(${this.left + 6 + i * pitch},0)`,
+        cells = source.tokens
+          .slice(0, n)
+          .map((token, i) => [
+            { transform: place(i), "data-s": fate(i), "data-line": line, "data-cell": i },
+            ["rect", { height: H, rx: 5, width: this.w }],
+            ["text", { ...MIDDLE, y: 16.5, x: this.w / 2 }, cut(this.#piece(token), Math.floor((this.w - 4) / CHAR))],
+          ]);
+      return [
+        { transform: `translate(${x},${y + line * LINE})`, "data-source": source.kind },
+        ["title", {}, this.#tell(source)],
+        ["rect", { height: H, rx: 5, width: this.left, class: "dx-source" }],
+        ["text", { x: 7, y: 16.5 }, cut(source.name, Math.floor((this.left - 8) / CHAR))],
+        ["g", {}, ...cells],
+        ["text", { y: 16.5, class: "dx-quiet", x: this.left + 10 + n * pitch }, this.#note(source, n)],
+      ];
     });
     const { left, w, cells, above } = this,
       drawn = threads({ sources: shown, states, at, x, y, left, w, pitch, cells, above, over });
-    pool(this.threads, drawn.length, () => svg("path")).forEach((path, i) => set(path, drawn[i]));
+    render(this.threads, drawn, (path) => ["path", path]);
   }
 
   /** What became of a source's tokens. */
@@ -183,10 +169,8 @@ export class Origins {
   lift({ row, line, cell }) {
     for (const path of this.threads.childNodes) {
       const { dataset } = path,
-        hot =
-          row !== undefined
-            ? dataset.row === row
-            : line !== undefined && dataset.line === line && dataset.cell === cell;
+        ofCell = line !== undefined && dataset.line === line && dataset.cell === cell,
+        hot = row !== undefined ? dataset.row === row : ofCell;
       path.classList.toggle("dx-hot", hot);
     }
   }

@@ -2,10 +2,11 @@
 // is the same text one by one.
 
 import { number, unpack } from "../player/codec.js";
-import { el, select, setText } from "../player/dom.js";
+import { el, setText } from "../player/dom.js";
 import { StepMap } from "../player/stepmap.js";
 import { levelOf, ramp } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { tr } from "../player/words.js";
+import { scoreControls } from "./dial.js";
 
 export const view = { name: "Overview", title: "All steps at once", place: 161, needs: ["masked"] };
 
@@ -25,21 +26,13 @@ export class Overview extends StepMap {
     this.name = names.includes(context.lane) ? context.lane : run.deciding;
     if (names.length && names.length + this.name !== this.known) {
       this.known = names.length + this.name;
-      const { unit, threshold } = run.lanes.get(this.name);
       this.low = el("span");
       this.high = el("span");
-      this.controls.replaceChildren(
-        select(
-          tr`Colour`,
-          names.map((name) => [name, translated(name)]),
-          this.name,
-          (name) => context.setLane(name),
-        ),
-        el("span", "dx-scale", this.low, el("i", "dx-ramp"), this.high, unit),
-        ...(threshold === null ? [] : [el("span", "dx-scale", tr`threshold ${number(threshold)}`)]),
-        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
-        el("span", "dx-scale", el("i", "dx-swatch dx-stair"), tr`one by one, left to right (derived)`),
-      );
+      const scale = [this.low, el("i", "dx-ramp"), this.high, run.lanes.get(this.name).unit],
+        stair = el("span", "dx-scale", el("i", "dx-swatch dx-stair"), tr`one by one, left to right (derived)`),
+        shown = { label: tr`Colour`, name: this.name, scale },
+        [choice, ends, written, ...threshold] = scoreControls(run, context, shown);
+      this.controls.replaceChildren(choice, ends, ...threshold, written, stair);
     }
     this.lay();
   }

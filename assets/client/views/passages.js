@@ -2,16 +2,12 @@
 // three opinions: the whole prompt, the retrieved part, and the first moved towards the second.
 
 import { cut, glyphs, number } from "../player/codec.js";
-import { el, frame, legend, pool, set, setText, svg } from "../player/dom.js";
+import { el, frame, legend, pool, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { Leaning } from "./leaning.js";
 
-export const view = {
-  name: "Passages",
-  title: "Passages that were retrieved",
-  place: 114,
-  needs: ["opinions"],
-};
+export const view = { name: "Passages", title: "Passages that were retrieved", place: 114, needs: ["opinions"] };
 
 const TALL = 56,
   W = 92,
@@ -67,23 +63,22 @@ export class Passages {
       scale = this.wide / Math.max(1, (all.at(-1)?.end ?? 1) - first),
       top = Math.max(1e-9, ...all.map(({ score }) => score));
     frame(this.picture, this.wide, TALL + 4);
-    pool(this.strip, all.length, () => svg("g", {}, svg("title"), svg("rect", { y: 0 }), svg("rect"))).forEach(
-      (group, i) => {
-        const { start, end, score, kept } = all[i],
-          [title, ground, bar] = group.childNodes,
-          high = Math.max(3, TALL * (score / top)),
-          x = ((start - first) * scale).toFixed(1),
-          width = Math.max(1, (end - start) * scale - 1).toFixed(1);
-        set(group, { "data-s": kept ? "accepted" : "unreached" });
-        set(ground, { x, width, height: TALL, style: "fill-opacity:0.15;stroke:none" });
-        set(bar, { x, width, y: (TALL - high).toFixed(1), height: high.toFixed(1) });
-        setText(title, tr`${kept ? tr`retrieved` : tr`left out`}, score ${number(score)}: ${this.#words(start, end)}`);
-      },
-    );
-    const kept = all.filter((one) => one.kept);
-    pool(this.list, kept.length, () => el("li")).forEach((item, i) => {
-      setText(item, this.#words(kept[i].start, kept[i].end).trim());
+    render(this.strip, all, ({ start, end, score, kept }) => {
+      const high = Math.max(3, TALL * (score / top)),
+        x = ((start - first) * scale).toFixed(1),
+        width = Math.max(1, (end - start) * scale - 1).toFixed(1),
+        said = kept ? tr`retrieved` : tr`left out`;
+      return [
+        { "data-s": kept ? "accepted" : "unreached" },
+        ["title", {}, tr`${said}, score ${number(score)}: ${this.#words(start, end)}`],
+        ["rect", { x, y: 0, width, height: TALL, style: "fill-opacity:0.15;stroke:none" }],
+        ["rect", { x, width, y: (TALL - high).toFixed(1), height: high.toFixed(1) }],
+      ];
     });
+    const kept = all.filter((one) => one.kept);
+    pool(this.list, kept.length, () => el("li")).forEach((item, i) =>
+      setText(item, this.#words(kept[i].start, kept[i].end).trim()),
+    );
   }
 
   #words(start, end) {
@@ -100,31 +95,26 @@ export class Passages {
     const { positions = [], tokens = [], authors = [] } = this.run.steps[t - 1]?.commits ?? {},
       shown = positions.map((at, i) => ({ at, token: tokens[i], by: authors[i] })).filter(({ token }) => token >= 0);
     frame(this.tokens, Math.max(1, shown.length) * (W + 4) + 2, BARS + 2 * H);
-    pool(this.cells, shown.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        ...LOOKS.map((look) => svg("g", { "data-s": look }, svg("rect", { width: 18 }))),
-        svg("g", {}, svg("rect", { y: BARS + 4, width: W, height: H, rx: 6 }), svg("text", { x: 6, y: BARS + 20.5 })),
-        svg("text", { x: 2, y: BARS + H + 18, class: "dx-small", style: "--ink:var(--text)" }),
-      ),
-    ).forEach((group, i) => {
-      const { at, token, by } = shown[i],
-        values = NAMES.map((name) => this.run.score(t - 1, name, at)),
+    render(this.cells, shown, ({ at, token, by }, i) => {
+      const values = NAMES.map((name) => this.run.score(t - 1, name, at)),
         whole = glyphs(this.run.piece(token).text),
-        told = values.map((value, k) => (Number.isNaN(value) ? "" : `${SAID[k]} ${number(value)}`)).filter(Boolean),
-        [title, ...bars] = group.childNodes,
-        [cell, under] = bars.slice(3);
-      set(group, { transform: `translate(${1 + i * (W + 4)},0)` });
-      bars.slice(0, 3).forEach((bar, k) => {
-        const high = Number.isNaN(values[k]) ? 0 : Math.max(1, BARS * values[k]);
-        set(bar.firstChild, { x: 12 + k * 24, y: (BARS - high).toFixed(1), height: high.toFixed(1) });
-      });
-      set(cell, { "data-s": STATE[by] ?? "prompt" });
-      setText(cell.lastChild, cut(whole, 10));
-      setText(under, BY[by] ?? "");
-      setText(title, [whole, ...told].join("; "));
+        told = values.map((value, k) => (Number.isNaN(value) ? "" : `${SAID[k]} ${number(value)}`)).filter(Boolean);
+      return [
+        { transform: `translate(${1 + i * (W + 4)},0)` },
+        ["title", {}, [whole, ...told].join("; ")],
+        ...LOOKS.map((look, k) => {
+          const high = Number.isNaN(values[k]) ? 0 : Math.max(1, BARS * values[k]),
+            box = { width: 18, x: 12 + k * 24, y: (BARS - high).toFixed(1), height: high.toFixed(1) };
+          return ["g", { "data-s": look }, ["rect", box]];
+        }),
+        [
+          "g",
+          { "data-s": STATE[by] ?? "prompt" },
+          ["rect", { y: BARS + 4, width: W, height: H, rx: 6 }],
+          ["text", { x: 6, y: BARS + 20.5 }, cut(whole, 10)],
+        ],
+        ["text", { x: 2, y: BARS + H + 18, class: "dx-small", style: "--ink:var(--text)" }, BY[by] ?? ""],
+      ];
     });
   }
 

@@ -2,12 +2,11 @@
 // what it answers, and whether that is right. The first flag may end the race, which a line across all lanes says; a
 // second one is where the last lane ends, for which a vote would wait.
 
-import { chips } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { isRight, marked, plainly } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] };
 
@@ -19,9 +18,11 @@ const LEFT = 34,
 const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: "unreached" };
 
 export class Lines extends StepPicture {
+  layers = ["after", "lanes", "finish", "flags"];
+
   load(run, dom, context) {
     this.dom = dom;
-    this.begin(run, dom, context, ["after", "lanes", "finish", "flags"]);
+    super.load(run, dom, context);
     this.grow();
   }
 
@@ -35,10 +36,6 @@ export class Lines extends StepPicture {
         return again;
       });
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 1 && !on;
-  }
-
-  told({ branches }) {
-    return branches;
   }
 
   /** Every path as it stands after t steps: {id, length, tokens, fate, ended}; how many there are in the whole run, and
@@ -72,15 +69,12 @@ export class Lines extends StepPicture {
       x = (n) => LEFT + n * unit,
       y = (n) => TOP + n * row;
     this.labels = [];
-    this.frame(foot + 30);
-    pool(this.lanes, paths.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 4, x: LEFT }), svg("text", { "text-anchor": "end" })),
-    ).forEach((lane, n) => this.#lane(lane, paths[n], won, x, y(n), row));
+    render(this.lanes, paths, (path, n) => this.#lane(path, won, x, y(n), row));
     const flags = paths.map((path, n) => this.#flag(path, won, vote, x, y(n), row)).filter(Boolean);
-    chips(this.flags, row > 20 ? flags : [], this.context.theme, FLAGS);
+    this.chips(this.flags, row > 20 ? flags : [], FLAGS);
     this.#finish(paths, won, x, foot);
     if (row > 14) paths.forEach(({ id }, n) => this.labels.push([LEFT - 8, y(n) + row / 2 + 3, "end", id]));
-    this.label(this.labels);
+    this.frame(foot + 30, this.labels);
   }
 
   #kind(path, won) {
@@ -92,16 +86,18 @@ export class Lines extends StepPicture {
     return tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join("");
   }
 
-  #lane(lane, path, won, x, y, row) {
-    const [title, bar, text] = lane.childNodes,
-      words = this.#text(path),
-      room = Math.floor((x(path.length) - LEFT - 8) / LETTER);
-    set(lane, { "data-s": LOOK[this.#kind(path, won)] });
-    set(bar, { y: y + 1, width: Math.max(1, x(path.length) - LEFT), height: row - (row > 14 ? 5 : 1) });
-    set(text, { x: x(path.length) - 6, y: y + row / 2 + 3 });
-    const shown = glyphs(words.slice(-Math.max(1, room)), 999);
-    setText(text, row > 14 && room > 0 && path.length ? cut(shown, room) : "");
-    setText(title, tr`path ${path.id}, ${this.#count(path)} tokens: ${glyphs(words, 400)}`);
+  #lane(path, won, x, y, row) {
+    const words = this.#text(path),
+      end = x(path.length),
+      room = Math.floor((end - LEFT - 8) / LETTER),
+      shown = row > 14 && room > 0 && path.length ? cut(glyphs(words.slice(-Math.max(1, room)), 999), room) : "",
+      box = { y: y + 1, width: Math.max(1, end - LEFT), height: row - (row > 14 ? 5 : 1) };
+    return [
+      { "data-s": LOOK[this.#kind(path, won)] },
+      ["title", {}, tr`path ${path.id}, ${this.#count(path)} tokens: ${glyphs(words, 400)}`],
+      ["rect", { rx: 4, x: LEFT, ...box }],
+      ["text", { "text-anchor": "end", x: end - 6, y: y + row / 2 + 3 }, shown],
+    ];
   }
 
   /** Behind a lane that is over: its answer, where a vote or the task's check can tell it. */
@@ -111,9 +107,8 @@ export class Lines extends StepPicture {
     const at = vote ? vote.voters.indexOf(path.id) : -1,
       voted = at >= 0 && vote.of[at] >= 0 ? vote.answers[vote.of[at]] : "",
       text = this.#text(path),
-      answer = path.ended ? voted || (this.run.verdict ? plainly(text) : "") : "",
-      right = answer ? isRight(this.run, answer) : null,
-      sign = path.ended ? `⚑ ${cut(glyphs(answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
+      [answer, right] = answerOf(this.run, voted || text),
+      sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
     return {
       x: x(path.length) + 6 + (LETTER * sign.length + 12) / 2,
       y: y + row / 2 - 13,
@@ -129,37 +124,27 @@ export class Lines extends StepPicture {
       lines = won ? [won.length] : [],
       later = won && last > won.length;
     if (later && over) lines.push(last);
-    pool(this.finish, lines.length, () => svg("path", { class: "dx-eta" })).forEach((line, n) =>
-      set(line, { d: `M${x(lines[n])},${TOP - 12}V${foot + 6}`, "data-s": n ? "unreached" : "accepted" }),
-    );
-    pool(this.after, later ? 1 : 0, () => svg("rect", { class: "dx-lift dx-plain" })).forEach((box) =>
-      set(box, { x: x(won.length), y: TOP - 4, width: x(last) - x(won.length), height: foot - TOP + 8 }),
-    );
-    const wide = this.width > 560;
-    this.labels.push([
-      LEFT,
-      16,
-      "start",
-      wide
-        ? tr`${paths.length} samples of one question, token by token at one pace`
-        : tr`${paths.length} samples, one pace`,
-    ]);
-    if (won)
-      this.labels.push([
-        x(won.length) - 6,
-        TOP - 8,
-        "end",
-        wide
-          ? tr`first flag, after ${this.#count(won)} tokens: its answer is taken`
-          : tr`first flag: ${this.#count(won)}`,
-      ]);
-    if (later && over)
-      this.labels.push([
-        Math.min(x(last), this.width - 4),
-        foot + 22,
-        "end",
-        wide ? tr`a vote would wait up to here: ${last - 1} tokens` : tr`a vote waits: ${last - 1}`,
-      ]);
+    render(this.finish, lines, (at, n) => {
+      const look = { class: "dx-eta", "data-s": n ? "unreached" : "accepted" };
+      return ["path", { ...look, d: `M${x(at)},${TOP - 12}V${foot + 6}` }];
+    });
+    render(this.after, later ? [x(won.length)] : [], (from) => {
+      const box = { x: from, y: TOP - 4, width: x(last) - from, height: foot - TOP + 8 };
+      return ["rect", { class: "dx-lift dx-plain", ...box }];
+    });
+    const wide = this.width > 560,
+      n = paths.length,
+      title = wide ? tr`${n} samples of one question, token by token at one pace` : tr`${n} samples, one pace`;
+    this.labels.push([LEFT, 16, "start", title]);
+    if (won) {
+      const count = this.#count(won),
+        said = wide ? tr`first flag, after ${count} tokens: its answer is taken` : tr`first flag: ${count}`;
+      this.labels.push([x(won.length) - 6, TOP - 8, "end", said]);
+    }
+    if (later && over) {
+      const said = wide ? tr`a vote would wait up to here: ${last - 1} tokens` : tr`a vote waits: ${last - 1}`;
+      this.labels.push([Math.min(x(last), this.width - 4), foot + 22, "end", said]);
+    }
   }
 
   /** Tokens of a path; its end mark is none, as everywhere. */

@@ -24,15 +24,11 @@ const futures = ({ pause }) =>
 
 export class Pauses extends StepPicture {
   load(run, dom, context) {
-    const range = { max: 6, step: 0.05 };
-    this.sliding = new Sliding("τ", tr`Entropy at which decoding pauses`, () => this.show(this.t), range);
+    this.sliding = new Sliding(this, "pause.threshold", "τ", tr`Entropy at which decoding pauses`, [0, 6, 0.05]);
+    this.pauses = ({ step, paused }) => this.sliding.decided(paused, step + 1);
     const layers = ["bars", "lines", "lifted", "code", "fan", "back", "scale", "scores", "tokens"];
     this.begin(run, dom, context, layers, this.sliding.dom);
     set(this.code, "dx-code");
-  }
-
-  told({ pause }) {
-    return pause;
   }
 
   /** The tokens up to step t. */
@@ -54,14 +50,9 @@ export class Pauses extends StepPicture {
       });
   }
 
-  #pauses(step, line) {
-    return this.run.asked(step + 1, "pause", "threshold", line);
-  }
-
   also(pause) {
-    const line = this.sliding.at(pause?.threshold ?? 0),
-      told = pause ? this.#written(this.t) : [],
-      over = told.filter(({ step }) => this.#pauses(step, line)).length;
+    const told = pause ? this.#written(this.t) : [],
+      over = told.filter(this.pauses).length;
     this.sliding.show(
       pause?.threshold ?? 0,
       told.length > 0,
@@ -76,13 +67,12 @@ export class Pauses extends StepPicture {
   }
 
   draw(pause, _, next) {
-    const { run, t, width } = this,
+    const { run, t, width, pauses } = this,
       written = this.#written(t),
       at = this.#pause(t),
       now = at === t,
       rows = at ? futures(run.steps[at - 1]) : [],
       word = (token) => glyphs(run.piece(token).text),
-      pauses = ({ step }) => this.#pauses(step, this.sliding.at(pause.threshold)),
       made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word, pauses });
     this.frame(made.height);
     const { bars, dashed, code, arcs, tokens, scores } = made;

@@ -3,8 +3,10 @@
 // decode, each of a layer; and the token that was written.
 
 import { cut, glyphs, prose, unpack } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { setText } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
 import { tr, translated } from "../player/words.js";
 import { sides, timeBars } from "./phasesides.js";
 
@@ -20,14 +22,11 @@ const NARROW = 700, // a panel without room for the names of the rows
   LETTER = 7.4,
   LEAST = 0.03; // share with a line
 
-export class Phases {
-  load(run, dom) {
-    Object.assign(this, { run, dom, room: 640 });
-    for (const part of ["grids", "arcs", "bars", "input", "words"]) this[part] = svg("g");
-    const parts = [this.grids, this.arcs, this.bars, this.input, this.words];
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...parts);
-    this.say = el("p", "dx-readout");
-    dom.append(this.say, this.picture);
+export class Phases extends StepPicture {
+  layers = ["grids", "arcs", "bars", "input"];
+
+  load(run, dom, context) {
+    super.load(run, dom, context);
     this.grow();
   }
 
@@ -38,15 +37,10 @@ export class Phases {
     this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));
   }
 
-  resize(width) {
-    this.room = width;
-    if (this.t !== undefined) this.show(this.t);
-  }
-
   show(t, hurry) {
     this.t = t;
     if (hurry || !this.sides.length) return;
-    const wide = this.room,
+    const wide = this.width,
       narrow = wide < NARROW,
       LEFT = narrow ? 0 : NAMED,
       HEAD = narrow ? 42 : 24, // above a grid
@@ -54,47 +48,29 @@ export class Phases {
       out = Math.min(56, (0.45 * inner) / this.answers), // of a token of the answer
       c = (inner - out * this.answers) / Math.max(1, this.n),
       right = LEFT + inner - out * this.answers + GAP;
-    Object.assign(this, {
-      wide,
-      narrow,
-      LEFT,
-      HEAD,
-      out,
-      c,
-      x: (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out),
-    });
-    this.bar = narrow ? 58 : 24;
+    const x = (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out);
+    Object.assign(this, { wide, narrow, LEFT, HEAD, out, c, x, bar: narrow ? 58 : 24 });
     const words = [],
       looked = t ? this.#looked(t) : [];
     let y = 0;
-    const make = () => svg("g", {}, svg("text", { y: 15 }), svg("text"), ...[0, 1, 2, 3].map(() => svg("path")));
-    pool(this.grids, this.sides.length, make).forEach((grid, i) => {
-      const side = this.sides[i];
-      set(grid, { transform: `translate(0,${y})` });
-      this.#grid(grid, side, t);
+    render(this.grids, this.sides, (side, i) => {
+      const top = y;
       this.#names(side, t, y, words);
       y += HEAD + (side.low + side.high) * ROW + NAMES;
       if (!i) {
         this.#input(y - NAMES + 6, looked);
         y += INPUT;
       }
+      return [{ transform: `translate(0,${top})` }, ...this.#grid(side, t)];
     });
     this.#arcs(t, y - NAMES, looked, words);
     timeBars(this, t, y + ARC);
-    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
-      const [x, y, said, anchor = "start"] = words[i];
-      set(text, { x, y, "text-anchor": anchor });
-      setText(text, said);
-    });
-    const high = y + ARC + this.bar * this.sides.length + 4;
-    set(this.picture, { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high });
+    this.frame(y + ARC + this.bar * this.sides.length + 4, words);
     setText(this.say, this.describe(t));
-    set(this.picture, { "aria-label": this.describe(t) });
   }
 
-  #grid(grid, { name, steps, low, high }, t) {
-    const [title, does, ground, kept, old, fresh] = grid.childNodes,
-      rows = low + high,
+  #grid({ name, steps, low, high }, t) {
+    const rows = low + high,
       top = (row) => this.HEAD + (rows - 1 - row) * ROW,
       box = (column, row) => {
         const w = (0.84 * (column < this.n ? this.c : this.out)).toFixed(1);
@@ -110,46 +86,38 @@ export class Phases {
         );
       }
     });
-    const named = translated(name);
-    set(title, { x: this.LEFT, "font-weight": 600 });
-    setText(title, named);
-    set(does, this.narrow ? { x: 0, y: 33 } : { x: this.LEFT + (named.length + 2) * 1.05 * LETTER, y: 15 });
-    setText(
-      does,
-      high ? tr`${high} layers read the input once, ${low} write a token` : tr`${low} layers for every token`,
-    );
-    const from = this.x(this.n) - GAP / 2;
-    set(ground, {
-      d: `M${from},${this.HEAD - 2}V${this.HEAD + rows * ROW}`,
-      style: "stroke:var(--muted);stroke-dasharray:3 3;opacity:1",
-    });
-    const paint = (path, boxes, look) => set(path, { d: boxes.join(""), style: `stroke:none;opacity:1;${look}` });
-    paint(kept, drawn.kept, "fill:var(--accent);fill-opacity:.3");
-    paint(old, drawn.old, "fill:var(--muted);fill-opacity:.5");
-    paint(fresh, drawn.fresh, "fill:var(--accent)");
+    const named = translated(name),
+      from = this.x(this.n) - GAP / 2,
+      beside = this.narrow ? { x: 0, y: 33 } : { x: this.LEFT + (named.length + 2) * 1.05 * LETTER, y: 15 },
+      does = high ? tr`${high} layers read the input once, ${low} write a token` : tr`${low} layers for every token`,
+      ground = `M${from},${this.HEAD - 2}V${this.HEAD + rows * ROW}`,
+      path = (boxes, look) => ["path", { d: boxes.join(""), style: `stroke:none;opacity:1;fill:var(--${look}` }];
+    return [
+      ["text", { x: this.LEFT, y: 15, "font-weight": 600 }, named],
+      ["text", beside, does],
+      ["path", { d: ground, style: "stroke:var(--muted);stroke-dasharray:3 3;opacity:1" }],
+      path(drawn.kept, "accent);fill-opacity:.3"),
+      path(drawn.old, "muted);fill-opacity:.5"),
+      path(drawn.fresh, "accent)"),
+    ];
   }
 
   /** The rows' names, and what was written below. */
   #names({ low, high, steps }, t, y, words) {
     const middle = (from, n) => y + this.HEAD + from * ROW + (n * ROW) / 2 + 4;
-    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), tr`encoder, ${high} layers`, "end"]);
+    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), "end", tr`encoder, ${high} layers`]);
     if (!this.narrow)
-      words.push([this.LEFT - 10, middle(high, low), high ? tr`decoder, ${low} layers` : tr`${low} layers`, "end"]);
+      words.push([this.LEFT - 10, middle(high, low), "end", high ? tr`decoder, ${low} layers` : tr`${low} layers`]);
     const kept = tr`keys and values for the decoder, kept`;
     if (t && high && LETTER * kept.length < this.c * this.n)
-      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), kept, "middle"]);
-    const letters = Math.floor(this.out / LETTER);
-    if (letters > 2)
-      steps
-        .slice(0, t)
-        .forEach(({ token }, at) =>
-          words.push([
-            this.x(this.n + at) + 0.42 * this.out,
-            y + this.HEAD + (low + high) * ROW + 16,
-            cut(glyphs(token.trim(), 12), letters),
-            "middle",
-          ]),
-        );
+      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), "middle", kept]);
+    const letters = Math.floor(this.out / LETTER),
+      foot = y + this.HEAD + (low + high) * ROW + 16,
+      shown = letters > 2 ? steps.slice(0, t) : [];
+    shown.forEach(({ token }, at) => {
+      const said = cut(glyphs(token.trim(), 12), letters);
+      words.push([this.x(this.n + at) + 0.42 * this.out, foot, "middle", said]);
+    });
   }
 
   /** The input's tokens, upright where there is room; those that are looked at stand out. */
@@ -159,12 +127,12 @@ export class Phases {
       some = this.run.prompt
         .map((token, i) => ({ token, i, share: shares.get(i) }))
         .filter(({ i, share }) => this.c > 13 || (share && (i - last) * this.c > 13 && (last = i) >= 0));
-    pool(this.input, some.length, () => svg("text", { "text-anchor": "end" })).forEach((text, k) => {
-      const { token, i, share } = some[k],
-        x = this.x(i) + this.c / 2 + 4;
-      set(text, { transform: `translate(${x.toFixed(1)},${y}) rotate(-90)`, "font-weight": share ? 700 : 400 });
-      text.style.fill = share ? "var(--accent)" : "var(--muted)";
-      setText(text, cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9));
+    render(this.input, some, ({ token, i, share }) => {
+      const x = this.x(i) + this.c / 2 + 4,
+        look = { transform: `translate(${x.toFixed(1)},${y}) rotate(-90)`, "font-weight": share ? 700 : 400 },
+        style = `fill:var(--${share ? "accent" : "muted"})`;
+      const text = cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9);
+      return ["text", { "text-anchor": "end", ...look, style }, text];
     });
   }
 
@@ -178,19 +146,17 @@ export class Phases {
     const from = this.x(this.n + t - 1) + 0.42 * this.out,
       shares = looked.map(([, share]) => share).sort((a, b) => b - a),
       said = [];
-    pool(this.arcs, looked.length, () => svg("path")).forEach((path, i) => {
-      const [place, share] = looked[i],
-        to = this.x(place) + this.c / 2;
-      set(path, {
-        d: `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`,
-        style: `fill:none;stroke:var(--accent);opacity:1;stroke-dasharray:5 3;stroke-width:${0.8 + 3 * share}`,
-      });
+    render(this.arcs, looked, ([place, share]) => {
+      const to = this.x(place) + this.c / 2,
+        style = "fill:none;stroke:var(--accent);opacity:1;stroke-dasharray:5 3";
       if (share >= shares[2] && said.every((x) => Math.abs(x - to) > 44)) {
         said.push(to);
-        words.push([to - 4, y + 22, percent(share), "end"]);
+        words.push([to - 4, y + 22, "end", percent(share)]);
       }
+      const d = `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`;
+      return ["path", { d, style: `${style};stroke-width:${0.8 + 3 * share}` }];
     });
-    if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, tr`cross-attention`, "end"]);
+    if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, "end", tr`cross-attention`]);
   }
 
   describe(t) {

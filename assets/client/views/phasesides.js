@@ -1,7 +1,7 @@
 // What each of two models ran and how long it took, from the phases of the recorded intervals.
 
 import { bytes, seconds } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 const PHASES = new Set(["encode", "cross_kv", "prefill", "decode", "token"]);
@@ -31,21 +31,19 @@ export function sides(steps) {
 
 /** What each of a view's sides took for t tokens, from y on: the first token, and the later ones. */
 export function timeBars(view, t, y) {
-  const make = () => svg("g", {}, svg("rect", { height: 16 }), svg("rect", { height: 16 }), svg("text"), svg("text"));
-  pool(view.bars, view.sides.length, make).forEach((bar, i) => {
-    const { name, steps } = view.sides[i],
-      { narrow, LEFT } = view,
+  render(view.bars, view.sides, ({ name, steps }, i) => {
+    const { narrow, LEFT } = view,
       spent = (n) => steps.slice(0, n).reduce((sum, { start, end }) => sum + end - start, 0),
       room = view.wide - LEFT - (narrow ? 0 : 420),
       [first, later] = [Math.min(1, t), t].map((n) => (spent(n) / view.whole) * room),
       size = steps.slice(0, t).findLast((step) => step?.size)?.size ?? 0,
-      [a, b, text, label] = bar.childNodes;
-    set(bar, { transform: `translate(0,${y + i * view.bar})` });
-    set(a, { x: LEFT, width: first, style: "fill:var(--muted);stroke:none" });
-    set(b, { x: LEFT + first, width: later - first, style: "fill:var(--accent);stroke:none" });
-    set(text, narrow ? { x: 0, y: 47 } : { x: LEFT + later + 8, y: 13 });
-    set(label, narrow ? { x: 0, y: 31 } : { x: LEFT - 10, y: 13, "text-anchor": "end" });
-    setText(label, translated(name));
-    setText(text, tr`${seconds(spent(t))}, first token ${seconds(spent(Math.min(1, t)))}; cache ${bytes(size)}`);
+      said = tr`${seconds(spent(t))}, first token ${seconds(spent(Math.min(1, t)))}; cache ${bytes(size)}`;
+    return [
+      { transform: `translate(0,${y + i * view.bar})` },
+      ["rect", { height: 16, x: LEFT, width: first, style: "fill:var(--muted);stroke:none" }],
+      ["rect", { height: 16, x: LEFT + first, width: later - first, style: "fill:var(--accent);stroke:none" }],
+      ["text", narrow ? { x: 0, y: 47 } : { x: LEFT + later + 8, y: 13 }, said],
+      ["text", narrow ? { x: 0, y: 31 } : { x: LEFT - 10, y: 13, "text-anchor": "end" }, translated(name)],
+    ];
   });
 }

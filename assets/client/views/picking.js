@@ -10,12 +10,8 @@ export class Picking {
   /** view: the token board, whose root and board element are there. */
   constructor(view) {
     Object.assign(this, { view, picked: -1, pinned: false });
-    this.popover = el("div", {
-      class: "dx-pop",
-      role: "region",
-      "aria-label": tr`Details of a position`,
-      hidden: true,
-    });
+    const name = tr`Details of a position`;
+    this.popover = el("div", { class: "dx-pop", role: "region", "aria-label": name, hidden: true });
     view.dom.closest(".dx-panel").append(this.popover); // outside of what scrolls or is cut off
     this.#listen();
   }
@@ -28,13 +24,9 @@ export class Picking {
   #listen() {
     const { board, context, dom } = this.view;
     const hit = (event) => {
-      const box = board.getBoundingClientRect();
-      const position = cellAt(
-        this.view.grid,
-        event.clientX - box.left,
-        event.clientY - box.top + board.scrollTop,
-        this.view.run.widest,
-      );
+      const { left, top } = board.getBoundingClientRect(),
+        [x, y] = [event.clientX - left, event.clientY - top + board.scrollTop],
+        position = cellAt(this.view.grid, x, y, this.view.run.widest);
       return this.view.shown?.[position] ? position : -1;
     };
     set(board, {

@@ -3,13 +3,14 @@
 // size.
 
 import { seconds } from "../player/codec.js";
-import { el, pool, select, set, setText, svg } from "../player/dom.js";
+import { el, select, setText } from "../player/dom.js";
+import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { DEVICES, median } from "./costs.js";
-import { Dial, embolden, formula, size } from "./dial.js";
+import { Dial, formula, size } from "./dial.js";
 import { durations, flow, SIDES, step3, turn } from "./stages.js";
 
 export const view = {
@@ -26,6 +27,8 @@ const ROW = 26,
   FAR = 1.15; // times as long as modelled: the model does not hold
 
 export class Pipeline extends StepPicture {
+  none = tr`Nothing was timed in this step.`;
+
   load(run, dom, context) {
     const again = () => this.show(this.t);
     this.device = DEVICES[0];
@@ -80,36 +83,21 @@ networks.`);
       large = flow({ ...at, m }),
       least = flow({ ...at, m, layers: SHOWN }),
       slim = this.width < 760,
+      turns = slim ? tr`Taking turns (modelled)` : tr`Taking turns on one machine: one side always waits (modelled)`,
+      apart = slim
+        ? tr`This run, ${many(own.m)} (measured)`
+        : tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
+      model = slim
+        ? tr`Apart, ${many(m)} (modelled)`
+        : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
+      real = slim
+        ? tr`Step-3's size, ${this.device.name} (modelled)`
+        : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): a token every ${seconds(large.long)}`,
       panels = [
-        [
-          slim ? tr`Taking turns (modelled)` : tr`Taking turns on one machine: one side always waits (modelled)`,
-          alone,
-          long,
-        ],
-        [
-          one
-            ? tr`This run, one process (measured)`
-            : slim
-              ? tr`This run, ${many(own.m)} (measured)`
-              : tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
-          found,
-          long,
-        ],
-        [
-          slim
-            ? tr`Apart, ${many(m)} (modelled)`
-            : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
-          ours,
-          long,
-        ],
-        [
-          slim
-            ? tr`Step-3's size, ${this.device.name} (modelled)`
-            : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
-a token every ${seconds(large.long)}`,
-          { ...least, busy: large.busy },
-          least.long,
-        ],
+        [turns, alone, long],
+        [one ? tr`This run, one process (measured)` : apart, found, long],
+        [model, ours, long],
+        [real, { ...least, busy: large.busy }, least.long],
       ];
     this.#panels(panels, slim);
   }
@@ -124,42 +112,33 @@ a token every ${seconds(large.long)}`,
         x = (time) => left + ((time - start) / (whole || 1)) * (right - left);
       labels.push([slim ? 0 : left, top + 15, "start", title, true]);
       SIDES.forEach((side, row) => {
-        const y = top + HEAD + row * ROW;
-        labels.push([
-          left - 8,
-          y + 17,
-          "end",
-          slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`,
-        ]);
+        const y = top + HEAD + row * ROW,
+          said = slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`;
+        labels.push([left - 8, y + 17, "end", said]);
       });
       labels.push([Math.min(x(start + long), right), top + HEAD + 2 * ROW + 13, "end", seconds(long)]);
       for (const part of parts)
         bars.push({ ...part, x: x(part.start), w: x(part.end) - x(part.start), y: top + HEAD + part.side * ROW });
     });
-    pool(this.ground, 2 * panels.length, () => svg("rect", { height: ROW - 4 })).forEach((box, i) => {
-      const [, { long }, whole] = panels[i >> 1],
-        top = (i >> 1) * PANEL + (i > 5 ? 12 : 0);
-      set(box, { x: left, y: top + HEAD + (i % 2) * ROW, width: ((right - left) * long) / (whole || 1) });
-      box.style.cssText = "fill:var(--muted);opacity:.16;stroke:none";
+    const grounds = panels.flatMap(([, { long }, whole], i) =>
+        [0, 1].map((row) => ({
+          y: i * PANEL + (i === 3 ? 12 : 0) + HEAD + row * ROW,
+          width: ((right - left) * long) / (whole || 1),
+        })),
+      ),
+      ground = { x: left, height: ROW - 4, style: "fill:var(--muted);opacity:.16;stroke:none" };
+    render(this.ground, grounds, (box) => ["rect", { ...ground, ...box }]);
+    render(this.bars, bars, ({ side, microbatch, layer, x, y, w, start, end }) => {
+      const option = `var(--option${(microbatch - 1) % OPTIONS}`,
+        where = tr`microbatch ${microbatch}, layer ${layer}`;
+      return [
+        { transform: `translate(${x},${y})` },
+        ["title", {}, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`],
+        ["rect", { height: ROW - 4, width: Math.max(w - 0.6, 0.6), style: `fill:${option}-fill);stroke:none` }],
+        ["text", { ...MIDDLE, y: 16, x: w / 2, style: `fill:${option}-text)` }, w > 16 ? String(layer) : ""],
+      ];
     });
-    pool(this.bars, bars.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: ROW - 4 }), svg("text", { "text-anchor": "middle", y: 16 })),
-    ).forEach((group, i) => {
-      const { side, microbatch, layer, x, y, w, start, end } = bars[i],
-        [title, bar, word] = group.childNodes,
-        fill = `var(--option${(microbatch - 1) % OPTIONS}-fill)`;
-      set(group, { transform: `translate(${x},${y})` });
-      set(bar, { width: Math.max(w - 0.6, 0.6) });
-      bar.style.cssText = `fill:${fill};stroke:none`;
-      set(word, { x: w / 2 });
-      word.style.fill = fill.replace("-fill", "-text");
-      setText(word, w > 16 ? String(layer) : "");
-      const where = tr`microbatch ${microbatch}, layer ${layer}`;
-      setText(title, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`);
-    });
-    this.frame(panels.length * PANEL + 12);
-    this.label(labels);
-    embolden(this.words, labels);
+    this.frame(panels.length * PANEL + 12, labels);
   }
 
   /** The middle step so far: one step says little on a busy machine. */
@@ -179,11 +158,9 @@ ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
     );
   }
 
-  describe(t) {
-    const found = this.turns[t - 1],
-      { processes, batch } = this.run.steps[t - 1]?.facts ?? {};
-    if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
-    const both = percent(found.both),
+  sentence(found, { facts }) {
+    const { processes, batch } = facts ?? {},
+      both = percent(found.both),
       how =
         processes === 2
           ? tr`In two processes, which worked at once for ${both} of the time.`

@@ -1,15 +1,9 @@
-// Answers as they are compared with the right one, where that is known.
+// Whether texts and answers beside that of a run are right, where that is known.
 
 import { tr } from "../player/words.js";
 
-/** The last number of a text, else the text. */
-export const plainly = (text) => text.match(/-?\d[\d.,/]*/g)?.at(-1) ?? text.trim();
-
-/** Whether a text answers what the task's exact check expects; null where that is not known. */
-export function isRight(run, text) {
-  const expected = run.verdict?.expected;
-  return expected && text ? plainly(text) === plainly(expected) : null;
-}
+/** What a text answers, and whether that is right: [answer, right]; null, too, where that is not known. */
+export const answerOf = (run, text) => run.figures.marks?.[text] ?? ["", null];
 
 /** "✓ right", "✕ wrong", or nothing. */
 export const marked = (right) => (right === null ? "" : right ? tr`✓ right` : tr`✕ wrong`);

@@ -23,17 +23,11 @@ const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;
 export class Predict {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, on: false, picks: [], scores: new Map(), t: 0 });
-    this.toggle = el(
-      "button",
-      { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
-      tr`Predict`,
-    );
+    const look = { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
+      guesses = tr`How many drafted tokens will be accepted`;
+    this.toggle = el("button", look, tr`Predict`);
     this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, tr`Reveal`);
-    this.guesses = el("div", {
-      class: "dx-guesses",
-      role: "group",
-      "aria-label": tr`How many drafted tokens will be accepted`,
-    });
+    this.guesses = el("div", { class: "dx-guesses", role: "group", "aria-label": guesses });
     this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
     dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
@@ -76,13 +70,11 @@ export class Predict {
 
   #answer(picks) {
     const { run, t, asked, scores } = this;
-    if (asked && !scores.has(t))
-      scores.set(
-        t,
-        asked.kind === "drafts"
-          ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
-          : { ...scorePositions(run, t, asked, picks), picks },
-      );
+    const scored = () =>
+      asked.kind === "drafts"
+        ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
+        : { ...scorePositions(run, t, asked, picks), picks };
+    if (asked && !scores.has(t)) scores.set(t, scored());
     this.context.seek(t + 1);
   }
 
@@ -98,54 +90,36 @@ export class Predict {
       drafts = asked?.kind === "drafts";
     this.reveal.hidden = !this.on || drafts || t >= run.length;
     this.guesses.hidden = !drafts;
-    this.guesses.replaceChildren(
-      ...(drafts
-        ? Array.from({ length: asked.most + 1 }, (_, n) =>
-            el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n)),
-          )
-        : []),
-    );
-    setText(
-      this.ask,
-      !this.on
-        ? tr`Guess before each step and be scored; nothing leaves this page.`
-        : t >= run.length
-          ? tr`The run is over.`
-          : !asked
-            ? tr`Nothing can be asked before this step; Reveal goes on.`
-            : drafts
-              ? tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
-                tr`How many will be accepted?`
-              : tr`${ASK} ${places(asked.open.length)} open.`,
-    );
+    const guess = (_, n) => el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n));
+    this.guesses.replaceChildren(...Array.from({ length: drafts ? asked.most + 1 : 0 }, guess));
+    setText(this.ask, this.#question());
     this.#mark();
+  }
+
+  #question() {
+    const { asked, on, run, t } = this;
+    if (!on) return tr`Guess before each step and be scored; nothing leaves this page.`;
+    if (t >= run.length) return tr`The run is over.`;
+    if (!asked) return tr`Nothing can be asked before this step; Reveal goes on.`;
+    if (asked.kind !== "drafts") return tr`${ASK} ${places(asked.open.length)} open.`;
+    return (
+      tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
+      tr`How many will be accepted?`
+    );
   }
 
   #mark() {
     const { context, picks, scores, t, run } = this,
       before = this.on ? scores.get(t - 1) : null,
-      marks = picks.map((position) => ({
-        position,
-        glyph: "?",
-        title: tr`predicted to be written next`,
-        kind: "guess",
-      }));
+      marked = (glyph, title, kind) => (position) => ({ position, glyph, title, kind }),
+      marks = picks.map(marked("?", tr`predicted to be written next`, "guess"));
     if (before?.picks && !picks.length) {
       const written = (position) =>
         before.picks.includes(position) && run.steps[t - 1].commits?.positions.includes(position);
-      marks.push(
-        ...before.picks.map((position) =>
-          written(position)
-            ? { position, glyph: "✓", title: tr`predicted and written`, kind: "hit" }
-            : { position, glyph: "✗", title: tr`predicted, not written`, kind: "miss" },
-        ),
-        ...before.overlooked.map((position) => ({
-          position,
-          glyph: "+",
-          title: tr`written, not predicted`,
-          kind: "overlooked",
-        })),
-      );
+      const hit = marked("✓", tr`predicted and written`, "hit"),
+        miss = marked("✗", tr`predicted, not written`, "miss");
+      marks.push(...before.picks.map((position) => (written(position) ? hit : miss)(position)));
+      marks.push(...before.overlooked.map(marked("+", tr`written, not predicted`, "overlooked")));
     }
     context.mark("predict", marks);
     setText(this.reveal, picks.length ? tr`Reveal (${places(picks.length)})` : tr`Reveal`);

@@ -28,27 +28,18 @@ export class Race {
       onchange: () => this.frozen && this.#freeze(),
       onkeydown: (event) => event.key === "Enter" && this.#freeze(),
     });
-    this.unit = el(
-      "select",
-      { "aria-label": tr`Clock of the budget`, onchange: () => group.setUnit(this.unit.value) },
-      ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])),
-    );
-    this.button = el(
-      "button",
-      { class: "dx-toggle", "aria-pressed": "false", onclick: () => (this.frozen ? this.#thaw() : this.#freeze()) },
-      tr`Freeze`,
-    );
+    const clock = { "aria-label": tr`Clock of the budget`, onchange: () => group.setUnit(this.unit.value) },
+      turn = () => (this.frozen ? this.#thaw() : this.#freeze());
+    this.unit = el("select", clock, ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));
+    this.button = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: turn }, tr`Freeze`);
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
     this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, tr`Race`);
     this.open = remembered("race") ?? !group.slim;
-    this.root = el(
-      "div",
-      { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true },
-      this.lanes,
-      el("div", "dx-controls", el("span", {}, tr`Freeze at`), this.budget, this.unit, this.button, this.say),
-      el("div", "dx-scroll", this.table),
-    );
+    const at = el("span", {}, tr`Freeze at`),
+      controls = el("div", "dx-controls", at, this.budget, this.unit, this.button, this.say),
+      look = { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true };
+    this.root = el("div", look, this.lanes, controls, el("div", "dx-scroll", this.table));
     this.#listen();
   }
 
@@ -61,14 +52,11 @@ export class Race {
     this.root.hidden = !runners.length || !this.open;
     set(this.toggle, { "aria-expanded": String(this.open) });
     if (this.root.hidden) return;
-    const drawn = [
-      unit,
-      end,
-      ...runners.map(
-        ({ run, slot, context }) =>
-          `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}.${nameOf(run, runs)}`,
-      ),
-    ].join();
+    const known = ({ header, length, end: over }) => [header.started_at, length, over?.reason],
+      drawn = JSON.stringify([
+        [unit, end, ...runs.map((run) => nameOf(run, runs))],
+        ...runners.map(({ run, slot, context }) => [slot, context.id, ...known(run)]),
+      ]);
     if (drawn !== this.drawn) this.#draw(runners);
     this.drawn = drawn;
     runners.forEach(({ run, t }, i) => {
@@ -96,31 +84,19 @@ export class Race {
   #draw(runners) {
     const { unit, end } = this.group,
       most = Math.max(1, ...runners.map(({ run }) => Math.max(...growth(run))));
-    this.rows = pool(this.lanes, runners.length, () =>
-      el(
-        "div",
-        "dx-lane",
-        el("span", "dx-runner", el("span"), el("small")),
-        el(
-          "div",
-          "dx-track",
-          svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")),
-          el("i"),
-          el("div", "dx-veil"),
-          el("div", "dx-hand"),
-        ),
-        el("span", "dx-count"),
-      ),
-    ).map((row, i) => {
+    const make = () => {
+      const picture = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, svg("path"), svg("path")),
+        track = el("div", "dx-track", picture, el("i"), el("div", "dx-veil"), el("div", "dx-hand"));
+      return el("div", "dx-lane", el("span", "dx-runner", el("span"), el("small")), track, el("span", "dx-count"));
+    };
+    this.rows = pool(this.lanes, runners.length, make).map((row, i) => {
       const [name, track, count] = row.childNodes,
         [picture, stop, veil, hand] = track.childNodes,
         { run, slot } = runners[i],
         axis = run.axes[unit],
         points = growth(run);
-      const title = nameOf(
-          run,
-          runners.map((one) => one.run),
-        ),
+      const all = runners.map((one) => one.run),
+        title = nameOf(run, all),
         last = axis.at(-1),
         over = untimed(run, unit)
           ? tr`no place on this clock was recorded:`
@@ -134,25 +110,13 @@ export class Race {
       track.style.height = `${20 + 12 * strips.length}px`;
       name.title = title;
       set(picture, { viewBox: `0 0 ${end || 1} ${y(strips.length) - most / 10}` });
-      set(picture.firstChild, {
-        d: `M0,${most}${points
-          .slice(0, axis.length)
-          .map((n, t) => `H${axis[t]}V${most - n}`)
-          .join("")}V${most}Z`,
-      });
-      set(picture.lastChild, {
-        d: strips
-          .map(({ spells }, i) =>
-            spells.map(([a, b, part = 1]) => `M${a},${y(i + 0.8)}H${b}V${y(i + 0.8 - 0.8 * part)}H${a}Z`).join(""),
-          )
-          .join(""),
-      });
-      set(track, {
-        role: "img",
-        "aria-label":
-          tr`${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim() +
-          strips.map(({ said }) => `; ${said}`).join(""),
-      });
+      const grown = points.slice(0, axis.length).map((n, t) => `H${axis[t]}V${most - n}`),
+        spell = (i, [a, b, part = 1]) => `M${a},${y(i + 0.8)}H${b}V${y(i + 0.8 - 0.8 * part)}H${a}Z`,
+        worked = strips.flatMap(({ spells }, i) => spells.map((one) => spell(i, one))),
+        words = tr`${title}: ${points.at(-1)} tokens, ${over} ${unit === "seconds" ? "" : WORDS[unit]}`.trim();
+      set(picture.firstChild, { d: `M0,${most}${grown.join("")}V${most}Z` });
+      set(picture.lastChild, { d: worked.join("") });
+      set(track, { role: "img", "aria-label": [words, ...strips.map(({ said }) => said)].join("; ") });
       setText(stop, run.end ? "■" : "▸");
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
       stop.style.left = `${end ? (100 * last) / end : 0}%`;
@@ -201,10 +165,8 @@ export class Race {
     if (!this.frozen) return;
     const { unit, x } = this.group;
     this.said = performance.now();
-    setText(
-      this.say,
-      tr`Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`,
-    );
+    const place = unit === "seconds" ? "" : ` ${WORDS[unit]}`;
+    setText(this.say, tr`Each run at ${amount(unit, x)}${place}; a step counts when it is over.`);
     this.table.replaceChildren(...standings(this.group));
   }
 }

@@ -33,16 +33,8 @@ export function openReceipt(anchor, { title, kind, about, sections }) {
 export const showReceipt = ({ anchor, receipt, numbers, header }) =>
   openReceipt(anchor, compose(receipt, numbers, header));
 
+const NUMBER = { class: "dx-number", title: tr`How was this obtained?`, "aria-haspopup": "dialog" };
+
 /** A number that opens its receipt; `make` gives it when it is asked for. */
 export const figure = (text, make, more = {}) =>
-  el(
-    "button",
-    {
-      class: "dx-number",
-      title: tr`How was this obtained?`,
-      "aria-haspopup": "dialog",
-      ...more,
-      onclick: (event) => openReceipt(event.currentTarget, make()),
-    },
-    text,
-  );
+  el("button", { ...NUMBER, ...more, onclick: (event) => openReceipt(event.currentTarget, make()) }, text);

@@ -3,6 +3,7 @@
 
 import { bytes, glyphs, number, seconds, unpack } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
+import { rowOf } from "../player/render.js";
 import { tr } from "../player/words.js";
 
 const ROWS = 40, // of a table
@@ -68,15 +69,10 @@ export class RecordTable {
       return [head, this.#columns(group)];
     }
     if (deep >= DEEP || !Object.keys(value).length) return [];
-    const named = Object.keys(this.units).some((one) => one.startsWith(`${path}.`)); // a struct, not a mapping
+    const keys = ["", Object.keys(value), ""],
+      named = Object.keys(this.units).some((one) => one.startsWith(`${path}.`)); // a struct, not a mapping
     if (!named && Object.values(value).every((one) => typeof one === "number"))
-      return [
-        head,
-        this.#columns([
-          ["", Object.keys(value), ""],
-          [name, Object.values(value), path],
-        ]),
-      ];
+      return [head, this.#columns([keys, [name, Object.values(value), path]])];
     return [head, ...this.#object(value, path, deep + 1)];
   }
 
@@ -99,23 +95,11 @@ export class RecordTable {
 
   /** Name, value, and for a number its course over the steps. */
   #singles(entries) {
-    return el(
-      "table",
-      {},
-      ...entries.map(([name, value, path]) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, words(name)),
-          el("td", {}, this.#said(value, path)),
-          el(
-            "td",
-            {},
-            typeof value === "number" && !["token", "position"].includes(this.units[path]) ? this.#course(path) : "",
-          ),
-        ),
-      ),
-    );
+    const rows = entries.map(([name, value, path]) => {
+      const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
+      return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
+    });
+    return el("table", {}, ...rows);
   }
 
   #course(path) {
@@ -125,12 +109,8 @@ export class RecordTable {
     if (known.length < 2) return "";
     const bars = some(known, BARS),
       top = Math.max(...known.map(([, value]) => Math.abs(value))) || 1;
-    const picture = svg("svg", {
-      viewBox: `0 0 ${bars.length * 4} 24`,
-      width: bars.length * 4,
-      height: 24,
-      role: "img",
-    });
+    const w = bars.length * 4,
+      picture = svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img" });
     set(picture, { "aria-label": tr`over the steps, at most ${number(top)}` });
     picture.append(
       ...bars.map(([i, value], n) => {
@@ -149,26 +129,17 @@ export class RecordTable {
         ["token", "position"].includes(this.units[path]) ? 0 : Math.max(0, ...values.filter(Number.isFinite)),
       );
     const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name))));
+    const cell = (value, path, top) => {
+      const bar = typeof value === "number" && value > 0 && top > 0,
+        style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
+      return el("td", bar ? { style } : {}, this.#said(value, path));
+    };
     const rows = Array.from({ length: Math.min(length, ROWS) }, (_, i) =>
-      el(
-        "tr",
-        {},
-        ...group.map(([, values, path], n) => {
-          const value = values[i],
-            cell = el("td", {}, this.#said(value, path));
-          if (typeof value === "number" && value > 0 && tops[n] > 0)
-            cell.style.background = `linear-gradient(to right, var(--line) ${(100 * value) / tops[n]}%, transparent 0)`;
-          return cell;
-        }),
-      ),
+      el("tr", {}, ...group.map(([, values, path], n) => cell(values[i], path, tops[n]))),
     );
     const more = length - ROWS;
-    return el(
-      "div",
-      {},
-      el("table", {}, head, ...rows),
-      more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null,
-    );
+    const said = more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null;
+    return el("div", {}, el("table", {}, head, ...rows), said);
   }
 
   /** An array of numbers: one row of them as a table, else shades from the least to the largest. */

@@ -2,7 +2,7 @@
 // reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
 
 import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, legend, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
@@ -38,20 +38,14 @@ const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 
 
 export class Reflected extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("α", tr`Weight of the second reading`, () => this.show(this.t));
+    this.sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
     const key = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
     key.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
     this.begin(run, dom, context, ["strip", "bars", "cells"], key, this.sliding.dom);
   }
 
-  told({ reflection }) {
-    return reflection;
-  }
-
-  /** Fates as recorded, or with another weight; where tokens are drawn, those that the tree tells. */
-  #fates(told, { tree, commits }, alpha = this.sliding.at(told.alpha)) {
-    const asked = this.run.asked(this.t, "reflection", "alpha", alpha);
-    if (asked) return asked;
+  /** What became of each drafted token. */
+  #recorded(told, { tree, commits }) {
     const { rows } = rowsOf(tree),
       rescued = commits?.causes ?? [];
     return rows.slice(1, told.own.length + 1).map(({ why }, i) => {
@@ -61,7 +55,7 @@ export class Reflected extends StepPicture {
   }
 
   also(told, step) {
-    const fates = told ? this.#fates(told, step) : [],
+    const fates = told ? this.sliding.decided(this.#recorded(told, step)) : [],
       stand = fates.filter((fate) => fate === "both" || fate === "rescued").length;
     this.sliding.show(
       told?.alpha ?? 0,
@@ -72,8 +66,8 @@ export class Reflected extends StepPicture {
 
   draw(told, step, next) {
     const { rows } = rowsOf(step.tree),
-      fates = this.#fates(told, step);
-    const { width, run } = this,
+      fates = this.sliding.decided(this.#recorded(told, step));
+    const { width } = this,
       most = this.most(({ reflection }) => reflection?.own.length),
       w = Math.min(WIDEST, (width - LEFT - 4) / Math.max(1, most)),
       labels = [];
@@ -89,7 +83,6 @@ export class Reflected extends StepPicture {
           ...OPINIONS.map(() => svg("rect", { rx: 2 })),
         ),
       ),
-      whole = (token) => glyphs(run.piece(token).text),
       chars = Math.floor((w - 4) / 7.4);
     drawn.forEach((group, i) => {
       const [title, ring, ...columns] = group.childNodes,
@@ -106,7 +99,7 @@ export class Reflected extends StepPicture {
       });
       setText(title, OPINIONS.map(([, , words], k) => `${words} ${percent(shares[k])}`).join("; "));
       const rather = [told.own_best[i], told.reflected_best[i], told.mixed_best[i]].map((token) =>
-        cut(whole(token), Math.max(2, chars - 3)),
+        cut(this.word(token), Math.max(2, chars - 3)),
       );
       if (chars > 6)
         rather.forEach((word, k) =>
@@ -117,7 +110,7 @@ export class Reflected extends StepPicture {
       x: LEFT + (i + 0.5) * w,
       y: FOOT + 4,
       state: STATES[fate],
-      whole: whole(rows[i + 1].token),
+      whole: this.word(rows[i + 1].token),
       sign: true,
     }));
     chips(this.cells, items, this.context.theme, w - 4);
@@ -128,7 +121,7 @@ export class Reflected extends StepPicture {
         LEFT + ((refused < 0 ? fates.length - 1 : refused) + 0.5) * w,
         HIGH - 6,
         "middle",
-        chars > 14 ? tr`then ${cut(whole(own.token), 12)}` : cut(whole(own.token), Math.max(2, chars)),
+        chars > 14 ? tr`then ${cut(this.word(own.token), 12)}` : cut(this.word(own.token), Math.max(2, chars)),
       ]);
     labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
     if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`leads`]);
@@ -160,7 +153,7 @@ export class Reflected extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.reflection;
     if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const fates = this.#fates(told, this.run.steps[t - 1], told.alpha),
+    const fates = this.#recorded(told, this.run.steps[t - 1]),
       of = (name) => fates.filter((fate) => fate === name).length;
     const stand = of("both") + of("rescued");
     return tr`${many(fates.length, "drafted")}: ${stand} stand, ${of("rescued")} of them only because \

@@ -3,7 +3,8 @@
 
 import { chips } from "../player/chips.js";
 import { cut } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
+import { svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
 const CARD = 214,
@@ -37,9 +38,9 @@ export class Remembered {
     return 6 + (columnsOf(width) > 1 ? 1 : 2) * (HEAD + ROWS * ROW);
   }
 
-  /** One card for each key of a step of a sample, as many as have room from `y` on; whole: of a token, paint: gives a
-   * box the shade of a suffix, labels: gets the words. */
-  show({ sample, tokens, suffix, keys }, { width, y }, whole, paint, labels) {
+  /** One card for each key of a step of a sample, as many as have room from `y` on; whole: of a token, shade: the style
+   * of a box for a suffix, labels: gets the words. */
+  show({ sample, tokens, suffix, keys }, { width, y }, whole, shade, labels) {
     const columns = columnsOf(width),
       narrow = columns === 1, // two cards stand on each other
       shown = keys.slice(0, Math.max(2, columns)),
@@ -73,13 +74,11 @@ export class Remembered {
       labels.push([x, top + 36, "start", tr`the target's own`]);
       boxes.push({ x: x + 38, y: top + 44, state, whole: whole(own), text: cut(whole(own), 8) });
     }
-    pool(this.squares, shown.length, () => svg("rect", { width: 14, height: 14 })).forEach((square, i) => {
-      set(square, { x: at(i).x, y: at(i).top + 5 });
-      paint(square, shown[i].key.length);
+    render(this.squares, shown, ({ key }, i) => {
+      const { x, top } = at(i);
+      return ["rect", { width: 14, height: 14, x, y: top + 5, style: shade(key.length) }];
     });
-    pool(this.bars, bars.length, () => svg("g", { "data-s": "q" }, svg("rect", { rx: 2 }))).forEach((group, i) =>
-      set(group.firstChild, bars[i]),
-    );
+    render(this.bars, bars, (bar) => [{ "data-s": "q" }, ["rect", { rx: 2, ...bar }]]);
     chips(this.boxes, boxes, this.theme, 99);
   }
 }

@@ -2,6 +2,7 @@
 
 import { number } from "../player/codec.js";
 import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
+import { swatch } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
@@ -55,65 +56,32 @@ export class Ribbon {
       if (last?.chosen === choice.chosen && last.end === i) last.end = i + 1;
       else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
     });
-    const stroke = (kind, name) =>
-      svg("path", {
-        class: kind,
-        d: curve(
-          choices.map((c) => c?.[name]),
-          y,
-        ),
-      });
+    const path = (kind, d, ...title) => svg("path", { class: kind, d }, ...title),
+      course = (name) => choices.map((c) => c?.[name]);
+    const away = (c, i) => tr`after step ${i + 1}: away from ${translated(c.chosen)}`;
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
-      ...stretches.map(({ chosen, start, end }) =>
-        svg(
-          "rect",
-          {
-            x: start,
-            y: H - this.#height(chosen),
-            width: end - start,
-            height: this.#height(chosen),
-            style: `fill:${this.#colour(chosen)}`,
-          },
-          svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`),
-        ),
-      ),
+      ...stretches.map(({ chosen, start, end }) => {
+        const height = this.#height(chosen),
+          box = { x: start, y: H - height, width: end - start, height, style: `fill:${this.#colour(chosen)}` };
+        return svg("rect", box, svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`));
+      }),
       ...choices.flatMap((c, i) =>
-        c?.switched
-          ? [
-              svg(
-                "path",
-                { class: "dx-switch", d: `M${i + 1},0V${H}` },
-                svg("title", {}, tr`after step ${i + 1}: away from ${translated(c.chosen)}`),
-              ),
-            ]
-          : [],
+        c?.switched ? [path("dx-switch", `M${i + 1},0V${H}`, svg("title", {}, away(c, i)))] : [],
       ),
-      svg("path", { class: "dx-threshold", d: stairs(choices, y) }),
-      stroke("dx-raw", "raw"),
-      stroke("dx-smooth", "value"),
+      path("dx-threshold", stairs(choices, y)),
+      path("dx-raw", curve(course("raw"), y)),
+      path("dx-smooth", curve(course("value"), y)),
     );
     this.legend.replaceChildren(
-      ...this.options.map((option) =>
-        el(
-          "span",
-          {},
-          el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }),
-          translated(option),
-        ),
-      ),
+      ...this.options.map((option) => swatch(`background:${this.#colour(option)}`, translated(option))),
       ...[
         ["dx-smooth", translated(known[0]?.quantity ?? "value")],
         ["dx-raw", tr`raw reading`],
         ["dx-threshold", tr`threshold`],
         ["dx-switch", tr`switch`],
       ].map(([kind, name]) =>
-        el(
-          "span",
-          {},
-          svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, svg("path", { class: kind, d: "M0,4H22" })),
-          name,
-        ),
+        el("span", {}, svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, path(kind, "M0,4H22")), name),
       ),
     );
   }

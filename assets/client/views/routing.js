@@ -46,26 +46,14 @@ export class Routing {
     const { layers, units, cells } = tally(this.#entries(t));
     const top = Math.max(1e-9, ...cells.flat().map((c) => c.weight)),
       colours = ramp(this.context.theme, this.context.mode());
+    const cell = ({ weight, positions }) => {
+      const { fill, text } = colours[Math.round((weight / top) * (colours.length - 1))],
+        title = positions.length ? tr`positions ${positions.join(", ")}` : tr`not used`;
+      return el("td", { title, style: `background:${fill};color:${text}` }, weight ? number(weight) : "");
+    };
     this.table.replaceChildren(
       el("tr", {}, el("th", {}, tr`layer`), ...units.map((unit) => el("th", {}, String(unit)))),
-      ...layers.map((layer, i) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, String(layer)),
-          ...cells[i].map(({ weight, positions }) => {
-            const shade = colours[Math.round((weight / top) * (colours.length - 1))],
-              cell = el(
-                "td",
-                { title: positions.length ? tr`positions ${positions.join(", ")}` : tr`not used` },
-                weight ? number(weight) : "",
-              );
-            cell.style.background = shade.fill;
-            cell.style.color = shade.text;
-            return cell;
-          }),
-        ),
-      ),
+      ...layers.map((layer, i) => el("tr", {}, el("th", { scope: "row" }, String(layer)), ...cells[i].map(cell))),
     );
   }
 

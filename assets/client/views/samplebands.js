@@ -2,20 +2,14 @@
 // was drafted after, tokens of one model call in one piece. Beside each band the calls that it took; below, what the
 // store held after the suffixes of this call.
 
-import { glyphs, number } from "../player/codec.js";
+import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Remembered } from "./remembered.js";
 
-export const view = {
-  name: "SampleBands",
-  title: "Samples drafted from each other",
-  place: 52,
-  needs: ["suffixes"],
-};
+export const view = { name: "SampleBands", title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for calls beside the bands
@@ -41,6 +35,8 @@ export function bands(steps, t) {
 }
 
 export class SampleBands extends StepPicture {
+  none = tr`No sample was written to in this step.`;
+
   load(run, dom, context) {
     this.store = new Remembered(context.theme);
     this.begin(run, dom, context, ["key", "plain", "bars", "cells", this.store.root]);
@@ -71,16 +67,12 @@ export class SampleBands extends StepPicture {
     return suffix ? Math.round(most === 1 ? 100 : 22 + (78 * (suffix - 1)) / (most - 1)) : 0;
   }
 
-  #paint(box, suffix) {
-    box.style.fill = `color-mix(in srgb, var(--accepted-fill) ${this.#share(suffix)}%, var(--panel))`;
-    box.style.stroke = suffix ? "none" : "var(--muted)";
+  #paint(suffix) {
+    const fill = `color-mix(in srgb, var(--accepted-fill) ${this.#share(suffix)}%, var(--panel))`;
+    return `fill:${fill};stroke:${suffix ? "none" : "var(--muted)"}`;
   }
 
-  #whole(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
-  draw({ samples }, _, next) {
+  draw({ samples }) {
     const { width, run } = this,
       narrow = width < NARROW,
       extent = this.#extent(),
@@ -91,9 +83,9 @@ export class SampleBands extends StepPicture {
       foot = TOP + extent.samples * pitch,
       labels = [];
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
-      paint = (box, suffix) => this.#paint(box, suffix);
-    this.frame(foot + GAP + this.store.height(width));
-    this.store.show(shown, { width, y: foot + GAP }, (token) => this.#whole(token), paint, labels);
+      at = { width, y: foot + GAP };
+    const [whole, shade] = [(token) => this.word(token), (suffix) => this.#paint(suffix)];
+    this.store.show(shown, at, whole, shade, labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>
       [...band.cells].flatMap((cell, i) =>
@@ -101,31 +93,24 @@ export class SampleBands extends StepPicture {
       ),
     );
     const y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0);
-    const boxes = pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect"), svg("text", { "text-anchor": "middle" })),
-    );
-    boxes.forEach((group, k) => {
-      const { token, suffix, i, sample, call, last } = cells[k],
-        [title, box, word] = group.childNodes,
-        letters = Math.floor((w - 2) / LETTER),
-        text = letters > 1 ? [...this.#whole(token).replace(/^␣(?=.)/, "")].slice(0, letters).join("") : "";
-      set(box, { x: left + i * w + 1, y: y(sample), width: Math.max(1, w - (last ? 4 : 0)), height: BAND });
-      this.#paint(box, suffix);
-      if (call === this.t - 1) box.style.stroke = "var(--new-line)";
-      box.style.strokeWidth = call === this.t - 1 ? 3 : 1;
-      set(word, { x: left + (i + 0.5) * w, y: y(sample) + 18 });
-      word.style.fill = this.#share(suffix) > 80 ? "var(--accepted-text)" : "var(--text)";
-      setText(word, text);
-      const from = suffix ? tr`drafted after a known suffix of ${many(suffix, "token")}` : tr`the target's own`;
-      setText(title, `${this.#whole(token)}: ${from}`);
+    const letters = Math.floor((w - 2) / LETTER);
+    const boxes = render(this.cells, cells, ({ token, suffix, i, sample, call, last }) => {
+      const whole = this.word(token),
+        text = letters > 1 ? [...whole.replace(/^␣(?=.)/, "")].slice(0, letters).join("") : "",
+        from = suffix ? tr`drafted after a known suffix of ${many(suffix, "token")}` : tr`the target's own`,
+        edge = call === this.t - 1 ? "stroke:var(--new-line);stroke-width:3" : "stroke-width:1",
+        box = { x: left + i * w + 1, y: y(sample), width: Math.max(1, w - (last ? 4 : 0)), height: BAND },
+        ink = `fill:var(--${this.#share(suffix) > 80 ? "accepted-text" : "text"})`;
+      return [
+        {},
+        ["title", {}, `${whole}: ${from}`],
+        ["rect", { ...box, style: `${this.#paint(suffix)};${edge}` }],
+        ["text", { ...MIDDLE, x: left + (i + 0.5) * w, y: y(sample) + 18, style: ink }, text],
+      ];
     });
     this.#calls(made, extent, { narrow, left, y, foot, labels });
-    this.label(labels);
-    if (next)
-      comeIn(
-        boxes.filter((_, k) => cells[k].call === this.t - 1),
-        { opacity: 0 },
-      );
+    this.frame(foot + GAP + this.store.height(width), labels);
+    return boxes.filter((_, k) => cells[k].call === this.t - 1);
   }
 
   #legend(narrow, labels) {
@@ -133,16 +118,15 @@ export class SampleBands extends StepPicture {
       kinds = [...Array.from({ length: most }, (_, i) => most - i), 0],
       head = narrow ? tr`tokens of the suffix drafted after` : tr`drafted after a suffix seen before, of`;
     labels.push([4, 16, "start", head]);
-    let x = 12 + LETTER * head.length;
-    if (narrow) x = 4;
+    let x = narrow ? 4 : 12 + LETTER * head.length;
     const y = narrow ? 24 : 4;
-    pool(this.key, kinds.length, () => svg("rect", { width: 16, height: 16 })).forEach((box, i) => {
+    render(this.key, kinds, (kind, i) => {
       const own = narrow ? tr`own` : tr`the target's own`,
-        words = !kinds[i] ? own : i || narrow ? String(kinds[i]) : many(kinds[i], "token");
-      set(box, { x, y });
-      this.#paint(box, kinds[i]);
+        words = !kind ? own : i || narrow ? String(kind) : many(kind, "token"),
+        box = { width: 16, height: 16, x, y, style: this.#paint(kind) };
       labels.push([x + 22, y + 12, "start", words]);
       x += 40 + LETTER * words.length;
+      return ["rect", box];
     });
   }
 
@@ -154,16 +138,14 @@ export class SampleBands extends StepPicture {
         calls,
         tokens: [...cells].filter((cell) => cell && !this.run.eos.has(cell.token)).length,
       }));
-    pool(this.plain, narrow ? 0 : made.length, () =>
-      svg("rect", { class: "dx-ghost-box", height: BAND, "stroke-dasharray": "3 3" }),
-    ).forEach((box, i) => {
-      set(box, { x, y: y(i), width: unit * made[i].cells.length });
-      box.style.fill = "none";
-      box.style.stroke = "var(--muted)";
+    const beside = narrow ? [] : made,
+      style = "fill:none;stroke:var(--muted);stroke-dasharray:3 3";
+    render(this.plain, beside, ({ cells }, i) => {
+      const box = { x, y: y(i), width: unit * cells.length, height: BAND };
+      return ["rect", { class: "dx-ghost-box", ...box, style }];
     });
-    pool(this.bars, narrow ? 0 : made.length, () => svg("rect", { class: "dx-warm", height: BAND - 8 })).forEach(
-      (bar, i) => set(bar, { x, y: y(i) + 4, width: unit * made[i].calls }),
-    );
+    const bar = { class: "dx-warm", height: BAND - 8 };
+    render(this.bars, beside, ({ calls }, i) => ["rect", { ...bar, x, y: y(i) + 4, width: unit * calls }]);
     counts.forEach(({ calls, tokens }, i) => {
       const told = many(calls, "target");
       if (narrow) labels.push([left, y(i) - 5, "start", tr`sample ${i + 1}: ${many(tokens, "token")}, ${told}`]);
@@ -180,17 +162,11 @@ export class SampleBands extends StepPicture {
     const tokens = counts.reduce((sum, one) => sum + one.tokens, 0),
       all = this.run.sums[this.t].forwards,
       told = `${many(tokens, "token")}, ${many(all, "target")}`;
-    labels.push([
-      left,
-      foot + 8,
-      "start",
-      narrow ? tr`all: ${told}` : tr`all samples: ${told}, ${(tokens / all).toFixed(1)} tokens per call`,
-    ]);
+    const said = narrow ? tr`all: ${told}` : tr`all samples: ${told}, ${(tokens / all).toFixed(1)} tokens per call`;
+    labels.push([left, foot + 8, "start", said]);
   }
 
-  describe(t) {
-    const told = this.run.steps[t - 1]?.suffixes?.samples ?? [];
-    if (!told.length) return t ? tr`No sample was written to in this step.` : tr`Before the first step.`;
+  sentence({ samples: told }) {
     const [{ sample, suffix, drafted }] = told,
       tokens = suffix.filter(Boolean).length;
     if (told.length > 1) {

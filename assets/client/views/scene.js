@@ -2,6 +2,7 @@
 // gauge with the threshold, the switch to the heavy reader, and what that reads.
 import { cut, glyphs, unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
+import { fill } from "../player/pixels.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 import { BOLD, readingOf, text } from "./scenereading.js";
@@ -83,15 +84,9 @@ export class Scene {
     this.drawn = `${!t} ${taken}`;
     const { values, shape } = unpack(picture),
       lit = t && mask ? unpack(mask).values : null,
-      pen = this.canvas.getContext("2d");
-    Object.assign(this.canvas, { width: shape[1] / 3, height: shape[0] });
-    const image = pen.createImageData(shape[1] / 3, shape[0]);
-    image.data.fill(255);
-    values.forEach((value, i) => {
-      const cell = Math.floor(i / 3);
-      image.data[i + cell] = 255 * value * (lit ? 0.45 + 0.55 * lit[cell] : 1);
-    });
-    pen.putImageData(image, 0, 0);
+      light = (i) => (lit ? 0.45 + 0.55 * lit[i] : 1);
+    fill(this.canvas, [shape[0], shape[1] / 3], (i) => [0, 1, 2].map((part) => values[3 * i + part] * light(i)));
+    const pen = this.canvas.getContext("2d");
     pen.strokeStyle = getComputedStyle(this.canvas).getPropertyValue("--warn");
     for (const { row, column, height, width, label } of t ? boxes : []) {
       pen.lineWidth = label === taken ? 3 : 1;

@@ -21,13 +21,7 @@ export function readingOf(drawn, w, y, { source, text: said, confidence, S, L, C
     name = (key) => (narrow && key !== "p" ? key : { S: tr`meaning S`, L: tr`spelling L`, p: "" }[key]),
     from = left + (narrow ? 16 : 84),
     long = w - from - 100,
-    bars =
-      S == null
-        ? [["p", confidence]]
-        : [
-            ["S", S],
-            ["L", L ?? 0],
-          ];
+    bars = Object.entries(S == null ? { p: confidence } : { S, L: L ?? 0 });
   drawn.push(
     text(0, y + 27, source, { fill: "var(--muted)" }),
     text(words, y + 29, glyphs(said, narrow ? 6 : 7), { "font-size": 22, "font-weight": chosen ? 700 : 400 }),

@@ -3,7 +3,8 @@
 
 import { BranchList } from "../player/branchlist.js";
 import { number, seconds } from "../player/codec.js";
-import { el, frame, pool, set, setText, svg } from "../player/dom.js";
+import { el, frame, set, setText, svg } from "../player/dom.js";
+import { MIDDLE, render, swatch } from "../player/render.js";
 import { OPTIONS } from "../player/theme.js";
 import { together } from "../player/together.js";
 import { tr, translated } from "../player/words.js";
@@ -54,39 +55,26 @@ export class Schedule {
     this.groups = svg("g");
     this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
     this.ticks = svg("g", { style: INK });
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img" },
-      this.axis,
-      this.groups,
-      this.names,
-      this.bars,
-      this.ticks,
-    );
+    const layers = [this.axis, this.groups, this.names, this.bars, this.ticks];
+    this.picture = svg("svg", { class: "dx-tree", role: "img" }, ...layers);
     this.legend = el("div", "dx-legend");
     this.branches = new BranchList(run);
     this.cache = new CacheRows(run);
     this.why = el("p");
-    dom.append(
-      this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
-      this.why,
-      this.legend,
-      this.branches.dom,
-      this.cache.dom,
-    );
+    const scroll = { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` },
+      picture = el("div", scroll, this.picture);
+    dom.append(this.say, picture, this.why, this.legend, this.branches.dom, this.cache.dom);
     this.grow();
   }
 
   /** Colours go by kind, in order of appearance. */
   grow() {
     this.kinds = [...new Set(this.run.steps.flatMap((step) => (parts(step.intervals)?.shown ?? []).map(kindOf)))];
-    const box = (style) => el("i", { class: "dx-swatch", style });
     this.legend.replaceChildren(
-      ...this.kinds.map((kind) => el("span", {}, box(`background:${this.#fill(kind)}`), ` ${translated(kind)}`)),
-      el("span", {}, box("background:var(--text)"), ` ${tr`solid: measured`}`),
-      el("span", {}, box("border:1.5px dashed var(--text);background:none"), ` ${tr`dashed: modelled`}`),
-      el("span", {}, box("background:var(--accent);opacity:.3"), ` ${tr`shaded: layers at once`}`),
+      ...this.kinds.map((kind) => swatch(`background:${this.#fill(kind)}`, ` ${translated(kind)}`)),
+      swatch("background:var(--text)", ` ${tr`solid: measured`}`),
+      swatch("border:1.5px dashed var(--text);background:none", ` ${tr`dashed: modelled`}`),
+      swatch("background:var(--accent);opacity:.3", ` ${tr`shaded: layers at once`}`),
     );
     this.cache.grow();
   }
@@ -122,60 +110,51 @@ export class Schedule {
     this.kinds.forEach((kind, i) => (this.legend.children[i].hidden = !drawn.has(kind)));
     frame(this.picture, WIDE, found ? high + AXIS : 1);
     set(this.picture, { "aria-label": this.describe(t) });
-    pool(this.names, tracks.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
-      const [name, real] = tracks[i >> 1];
-      set(text, {
-        y: (i >> 1) * ROW + (i % 2 ? 23 : 11),
-        class: "dx-small",
-      });
-      setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name));
-    });
-    pool(this.bars, shown.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: 20, rx: 2 }), svg("text")),
-    ).forEach((group, i) => {
-      const one = shown[i],
-        label = one.label ?? "",
-        real = one.measured !== false,
-        wide = Math.max(1, x(one.end) - x(one.start) - 0.5),
-        [title, bar, word] = group.childNodes,
-        fill = this.#fill(kindOf(one)),
-        last = markOf(one);
-      set(group, { transform: `translate(${x(one.start)},${row(one) * ROW + 3})` });
-      set(bar, { width: wide });
-      bar.style.cssText = real
-        ? `fill:${fill};stroke:none`
-        : `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`;
-      set(word, { x: wide / 2, y: 14, "text-anchor": "middle", class: "dx-small" });
-      word.style.fill = real ? fill.replace("-fill", "-text") : "var(--text)";
-      setText(word, wide > 7.5 * last.length + 4 ? last : "");
-      const kind = real ? tr`measured` : tr`modelled`;
-      setText(title, tr`${translated(one.track)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
+    const names = tracks.flatMap(([name, real], i) => [
+      [i * ROW + 11, translated(name)],
+      [i * ROW + 23, real ? tr`measured` : tr`modelled`],
+    ]);
+    render(this.names, names, ([y, words]) => ["text", { x: 0, y, class: "dx-small" }, words]);
+    render(this.bars, shown, (part) => {
+      const real = part.measured !== false,
+        width = Math.max(1, x(part.end) - x(part.start) - 0.5),
+        fill = this.#fill(kindOf(part)),
+        last = markOf(part),
+        pale = `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`,
+        ink = `fill:${real ? fill.replace("-fill", "-text") : "var(--text)"}`,
+        word = { ...MIDDLE, x: width / 2, y: 14, class: "dx-small", style: ink },
+        kind = real ? tr`measured` : tr`modelled`,
+        said = tr`${translated(part.track)}: ${part.label ?? ""}, ${seconds(part.end - part.start)}, ${kind}`;
+      return [
+        { transform: `translate(${x(part.start)},${row(part) * ROW + 3})` },
+        ["title", {}, said],
+        ["rect", { height: 20, rx: 2, width, style: real ? `fill:${fill};stroke:none` : pale }],
+        ["text", word, width > 7.5 * last.length + 4 ? last : ""],
+      ];
     });
     const groups = together(shown);
     this.legend.lastChild.hidden = !groups.length;
-    pool(this.groups, groups.length, () =>
-      svg("g", {}, svg("rect", { style: "fill:var(--accent);opacity:.18;stroke:none" }), svg("text"), svg("path")),
-    ).forEach((group, i) => {
-      const { begin, end: over, from, to, first, last } = groups[i],
-        [box, word, input] = group.childNodes,
-        top = row(from) * ROW;
-      set(input, { d: `M${x(begin) - 3},${top}V${row(to) * ROW + 26}`, style: "stroke:var(--accent);stroke-width:4" });
-      set(box, {
-        x: x(begin) - 2,
-        y: top,
-        width: x(over) - x(begin) + 4,
-        height: (row(to) - row(from)) * ROW + 26,
-        rx: 4,
-      });
-      set(word, { x: x(over) + 5, y: row(to) * ROW + 17, class: "dx-small", style: INK });
-      setText(word, `${first}–${last}`);
+    render(this.groups, groups, ({ begin, end, from, to, first, last }) => {
+      const [top, foot] = [row(from) * ROW, row(to) * ROW],
+        box = { x: x(begin) - 2, y: top, width: x(end) - x(begin) + 4, height: foot - top + 26, rx: 4 };
+      return [
+        {},
+        ["rect", { ...box, style: "fill:var(--accent);opacity:.18;stroke:none" }],
+        ["text", { x: x(end) + 5, y: foot + 17, class: "dx-small", style: INK }, `${first}–${last}`],
+        ["path", { d: `M${x(begin) - 3},${top}V${foot + 26}`, style: "stroke:var(--accent);stroke-width:4" }],
+      ];
     });
     setText(this.why, groups.length ? this.#same(groups[0], translated(this.kinds[0])) : "");
     set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
-    pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
-      set(text, { x: i ? WIDE - 8 : LEFT, y: high + 14, "text-anchor": i ? "end" : "start" });
-      setText(text, i ? seconds(long) : "0");
-    });
+    const ends = [
+      [LEFT, "start", "0"],
+      [WIDE - 8, "end", seconds(long)],
+    ];
+    render(this.ticks, found ? ends : [], ([at, anchor, words]) => [
+      "text",
+      { class: "dx-small", x: at, y: high + 14, "text-anchor": anchor },
+      words,
+    ]);
   }
 
   /** Why what runs at once is approximate. */

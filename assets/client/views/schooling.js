@@ -25,25 +25,23 @@ const TOP = 70,
   MOST = 56,
   LONGEST = 8; // letters of a token, which stands askew
 
+/** A round of an answer, as a digit says it: how many drafts stay, and whether all do. */
+const round = (digit) => ({ kept: Number.parseInt(digit, 36) >> 1, full: Number.parseInt(digit, 36) % 2 === 1 });
+
 const about = (n) => number(Number(n.toPrecision(2)));
 
 export class Schooling extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("γ", tr`Drafts of a round, at most`, () => this.show(this.t), { max: 16, step: 1 });
+    this.sliding = new Sliding(this, "schooling.gamma", "γ", tr`Drafts of a round, at most`, [0, 16, 1]);
     this.begin(run, dom, context, ["boxes", "cells", "text"], this.sliding.dom);
   }
 
-  told({ schooling }) {
-    return schooling;
-  }
-
-  also(last, step) {
-    const read = last && this.#read(last);
-    this.sliding.show(last?.gamma ?? 0, !!last, read ? this.#again(read, last, step) : "");
+  also(last) {
+    this.sliding.show(last?.gamma ?? 0, !!last, last ? this.#again(this.#read(last)) : "");
   }
 
   /** What stands on the board up to here, and what each checkpoint puts first there; null where none was asked. */
-  #read({ start, end, first, tokens_seen }) {
+  #read({ start, first, gamma, drafting, tokens_seen }) {
     const { run, t } = this,
       known = new Map();
     for (const { schooling: one } of run.steps.slice(0, t))
@@ -59,30 +57,38 @@ export class Schooling extends StepPicture {
         .slice(from, start + first[0].length)
         .map(({ token }) => token),
       guesses = tokens.map((_, i) => known.get(from + i) ?? null);
-    return { tokens, guesses, room: end - from, checkpoints: tokens_seen.length };
+    return { tokens, guesses, gamma, drafting, checkpoints: tokens_seen.length };
   }
 
   /** The rounds of each checkpoint: {from: where one begins, kept: drafts that stay, own: whether a token of the target's
-   * own stands after them, full: whether all that were drafted stay}. */
-  #rounds({ tokens, checkpoints }, gamma, t = this.t) {
-    const asked = this.run.asked(t, "schooling", "gamma", gamma) ?? Array(checkpoints).fill("");
-    return asked.map((digits) => {
+   * own stands after them, full: whether all that were drafted stay}; null where they are not known. */
+  #rounds({ tokens, gamma, drafting, checkpoints }) {
+    const { run, t, sliding } = this,
+      asked = run.asked(t, "schooling", "gamma", sliding.at(gamma));
+    return Array.from({ length: checkpoints }, (_, c) => {
+      const digits = c === drafting ? sliding.decided(null)?.[c] : asked?.[c];
+      if (digits === undefined && c !== drafting) return null;
       let from = 0;
-      return [...digits].map((digit) => {
-        const said = Number.parseInt(digit, 36),
-          kept = said >> 1,
-          own = from + kept < tokens.length, // else the text ends here, or goes no further yet
-          round = { from, kept, own, full: said % 2 === 1 };
+      return (digits === undefined ? this.#recorded() : [...digits].map(round)).map(({ kept, full }) => {
+        const own = from + kept < tokens.length, // else the text ends here, or goes no further yet
+          made = { from, kept, own, full };
         from += kept + Number(own);
-        return round;
+        return made;
       });
     });
   }
 
-  #again(read, { drafting, gamma }) {
-    const calls = this.#rounds(read, this.sliding.at(gamma))[drafting].length,
-      was = this.#rounds(read, gamma)[drafting].length;
-    return tr`${many(calls, "target")} for this text, ${was} as recorded.`;
+  /** Of each round up to here how many drafts stay, and whether all do. */
+  #recorded() {
+    return this.run.steps.slice(0, this.t).flatMap(({ schooling, tree }) => {
+      const kept = tree?.accepted.filter(Boolean).length - 1;
+      return schooling ? { kept, full: kept === tree.tokens.length - 1 } : [];
+    });
+  }
+
+  #again(read) {
+    const calls = this.#rounds(read)[read.drafting].length;
+    return tr`${many(calls, "target")} for this text, ${this.#recorded().length} as recorded.`;
   }
 
   draw(last, _, next) {
@@ -92,8 +98,7 @@ export class Schooling extends StepPicture {
       right = narrow ? 58 : RIGHT,
       read = this.#read(last),
       { tokens, guesses } = read,
-      gamma = this.sliding.at(last.gamma),
-      all = this.#rounds(read, gamma),
+      all = this.#rounds(read),
       fits = Math.max(1, Math.floor((width - left - right) / LEAST)),
       first = Math.max(0, tokens.length - fits),
       shown = tokens.length - first,
@@ -113,7 +118,7 @@ export class Schooling extends StepPicture {
     const plain = tokens.map((_, from) => ({ from, kept: 0, own: true }));
     const rows = [plain, ...all];
     const boxes = rows.flatMap((rounds, row) =>
-      rounds
+      (rounds ?? [])
         .map((round) => ({ row, from: Math.max(first, round.from), to: round.from + round.kept + (round.own ? 1 : 0) }))
         .filter(({ from, to }) => to > from),
     );
@@ -123,7 +128,7 @@ export class Schooling extends StepPicture {
       set(box, { width: (to - from) * w - 2, height: ROW - 4 });
     });
     const cells = all.flatMap((rounds, c) =>
-      rounds.flatMap(({ from, kept, own, full }) =>
+      (rounds ?? []).flatMap(({ from, kept, own, full }) =>
         Array.from({ length: kept + (own ? 1 : 0) }, (_, k) => {
           const state = k < kept ? "accepted" : full ? "bonus" : "correction";
           return { row: c + 1, at: from + k, guess: guesses[from + k]?.[c], state };
@@ -137,10 +142,10 @@ export class Schooling extends StepPicture {
     rows.forEach((rounds, row) => {
       const seen = row ? about(last.tokens_seen[row - 1]) : "",
         drafts = row === last.drafting + 1 && !narrow ? "▸ " : "",
-        calls = rounds.length,
+        calls = rounds?.length,
         name = row ? drafts + (narrow ? seen : tr`${seen} tokens`) : narrow ? tr`none` : tr`○ one by one`;
       labels.push([left - 8, y(row) + 21, "end", name]);
-      labels.push([edge - 2, y(row) + 21, "start", narrow ? calls : many(calls, "target")]);
+      labels.push([edge - 2, y(row) + 21, "start", rounds ? (narrow ? calls : many(calls, "target")) : "–"]);
     });
     this.label(labels);
     if (next) comeIn(words.slice(last.start - run.prompt.length - first), { opacity: 0 });
@@ -174,7 +179,7 @@ export class Schooling extends StepPicture {
     const last = this.run.steps[t - 1]?.schooling;
     if (!last) return t ? tr`No checkpoint read along in this step.` : tr`Before the first step.`;
     const read = this.#read(last),
-      calls = this.#rounds(read, this.sliding.at(last.gamma)).map((rounds) => rounds.length),
+      calls = this.#rounds(read).map((rounds) => rounds?.length ?? "–"),
       n = many(read.tokens.length, "token");
     return tr`${n}: ${read.tokens.length} model calls without a draft, ${calls[0]} with a draft that had read \
 ${about(last.tokens_seen[0])} tokens in training, ${calls.at(-1)} with one that had read \

@@ -25,36 +25,16 @@ export const path = (search, node) => trail(search, node).map((at) => search.tok
 export const drafts = (search, nodes) =>
   nodes.map((node) => [...path(search, node), ...[search.heaviest[node]].filter((token) => token !== null)]);
 
-/** What becomes of each token of some drafts, by its path, where the target writes `emitted`, with the target's own
- * token after the kept ones. What follows on all of `emitted` is not known. room: tokens that may be kept; drawn:
- * whether the target's token was drawn, which compares it with all siblings, not up to the one that is kept. */
-export function fates(paths, emitted, room, drawn = false) {
-  const states = new Map(),
-    same = (tokens) => tokens.every((token, i) => token === emitted[i]),
-    over = (i) => !drawn && states.get(String(emitted.slice(0, i + 1))) === "accepted";
-  for (const draft of paths)
-    draft.slice(0, room).forEach((_, i) => {
-      const tokens = draft.slice(0, i + 1),
-        tested = i < emitted.length && same(tokens.slice(0, -1));
-      if (states.has(String(tokens))) return;
-      states.set(
-        String(tokens),
-        !tested ? "unreached" : same(tokens) ? "accepted" : over(i) ? "unreached" : "rejected",
-      );
-    });
-  const kept = [...states.values()].filter((state) => state === "accepted").length;
-  if (kept < emitted.length) {
-    const tried = paths.some((draft) => draft.length > kept && kept < room && same(draft.slice(0, kept)));
-    states.set(String(emitted.slice(0, kept + 1)), tried ? "correction" : "bonus");
-  }
-  return states;
-}
+const STATES = { a: "accepted", r: "rejected", "-": "unreached" };
 
-/** What drafts come to as one tree: {rows, kept}, the tokens that the target reads and those that it keeps. */
-export function came(paths, emitted, room) {
-  const states = [...fates(paths, emitted, room).values()],
-    kept = states.filter((state) => state === "accepted").length;
-  return { rows: states.length - (kept < emitted.length), kept };
+/** What becomes of each token of some drafts, by its path, as the method answers: a sign for each, and what the target's
+ * own token behind the `kept` ones of `emitted` is. */
+export function fates(paths, [signs, own, , kept], emitted) {
+  const states = new Map();
+  for (const [k, tokens] of paths.entries())
+    for (const [i, sign] of [...signs[k]].entries()) states.set(String(tokens.slice(0, i + 1)), STATES[sign]);
+  if (own) states.set(String(emitted.slice(0, kept + 1)), own);
+  return states;
 }
 
 const SENT = { accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
@@ -111,10 +91,10 @@ const child = (tokens, above) => tokens.length === above.length + 1 && above.eve
 const begins = (longer, tokens) => longer.length > tokens.length && tokens.every((token, i) => token === longer[i]);
 
 /** The longest of some drafts as lines of {token, state}; the rest as `fates`. */
-export function lines(paths, emitted, room, drawn) {
-  const cut = paths.map((tokens) => tokens.slice(0, room)),
+export function lines(paths, came, emitted) {
+  const cut = paths.map((tokens, k) => tokens.slice(0, came[0][k].length)),
     ends = cut.filter((tokens, i) => tokens.length && !cut.some((other, j) => j !== i && begins(other, tokens))),
-    states = fates(paths, emitted, room, drawn);
+    states = fates(paths, came, emitted);
   return ends.map((tokens) => tokens.map((token, i) => ({ token, state: states.get(String(tokens.slice(0, i + 1))) })));
 }
 

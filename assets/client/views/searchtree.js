@@ -8,10 +8,10 @@ import { many } from "../player/counted.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
 import { tidy } from "../player/layout.js";
 import { comeIn } from "../player/motion.js";
-import { Sliding, short } from "../player/sliding.js";
+import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { after, came, drafts, fates, lines, shown, trail, why } from "./searched.js";
+import { after, drafts, fates, lines, shown, trail, why } from "./searched.js";
 import { LINE, successors } from "./successors.js";
 
 export const view = {
@@ -32,16 +32,13 @@ const middle = { "text-anchor": "middle" };
 
 export class SearchTree extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding(tr`iterations I`, tr`Iterations of the search`, () => this.show(this.t), { step: 1 });
+    const name = "table_search.iterations";
+    this.sliding = new Sliding(this, name, tr`iterations I`, tr`Iterations of the search`, [0, 1, 1]);
     this.terms = el("p", "dx-readout");
     const layers = ["bars", "threads", "circles", "cells", "plain"];
     this.begin(run, dom, context, layers, this.sliding.dom, this.terms);
     set(this.threads, "dx-threads");
     set(this.plain, { opacity: 0.7 });
-  }
-
-  told({ table_search: search }) {
-    return search;
   }
 
   also(search, step) {
@@ -56,20 +53,16 @@ export class SearchTree extends StepPicture {
     return Math.min(this.sliding.at(ends.length), ends.length);
   }
 
+  /** After other iterations than were made: the nodes that drafts end in, what comes of them, and the terms of the last
+   * one; null where no slider was moved, or that is not known. */
   #moved(search) {
-    return this.sliding.moved !== null && this.#k(search) > 0;
-  }
-
-  /** After the iterations that are shown: {made: drafts, terms: of the last one}. */
-  #asked(search) {
-    const [nodes, terms] = this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
-    return { made: drafts(search, nodes), terms };
+    return this.#k(search) > 0 ? this.sliding.decided(null) : null;
   }
 
   #again(search, { tree }) {
     const k = this.#k(search),
-      { rows, kept } = came(this.#asked(search).made, tree.emitted, search.room);
-    const least = kept === tree.emitted.length ? "≥ " : "";
+      [, [, , rows, kept]] = this.sliding.decided([[], []]),
+      least = kept === tree.emitted.length ? "≥ " : "";
     return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
   }
 
@@ -77,16 +70,12 @@ export class SearchTree extends StepPicture {
   #iteration(search) {
     const k = this.#k(search),
       way = trail(search, search.ends[k - 1]),
-      words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
-      { terms } = this.#asked(search),
+      words = (tokens) => tokens.map((token) => this.word(token, 12)).join(" "),
+      [, , terms] = this.#moved(search),
       rolled = search.rollouts[k - 1];
     const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
     return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why(terms)})${on}, score \
 ${short(search.scores[k - 1])}.`;
-  }
-
-  #word(token, most) {
-    return cut(glyphs(this.run.piece(token).text), most);
   }
 
   draw(search, step, next) {
@@ -104,8 +93,8 @@ ${short(search.scores[k - 1])}.`;
       apart = (right - left - 8) / Math.max(1, columns - 1),
       foot = top + rows * pitch + 16,
       labels = [];
-    const { emitted, emitted_source: source } = step.tree,
-      now = this.#moved(search) ? fates(this.#asked(search).made, emitted, search.room, source === "target") : null;
+    const moved = this.#moved(search),
+      now = moved && fates(drafts(search, moved[0]), moved[1], step.tree.emitted);
     list.forEach((item, i) => {
       if (now) item.state = now.get(String(item.tokens)) ?? "";
       const { column, row } = places[i],
@@ -118,7 +107,7 @@ ${short(search.scores[k - 1])}.`;
     });
     this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
     this.frame(this.tall[width]);
-    const word = (token, most) => this.#word(token, most);
+    const word = (token, most) => this.word(token, most);
     labels.push(...successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }));
     this.#grow(search, list, R, labels);
     const head = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
@@ -172,10 +161,12 @@ ${short(search.scores[k - 1])}.`;
   }
 
   /** What the same search drafts in the table as it was loaded, and what of it the target would have kept. */
-  #baseline({ fixed, room }, { tree }, x, foot, labels) {
-    const { rows, kept } = came(fixed, tree.emitted, room),
-      told = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
-      all = x === null ? [] : lines(fixed, tree.emitted, room, tree.emitted_source === "target"),
+  #baseline({ fixed }, { tree }, x, foot, labels) {
+    const came = this.run.asked(this.t, "table_search", "fixed"),
+      [, , rows, kept] = came ?? [],
+      made = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
+      told = came ? made : unknown(this.run),
+      all = came && x !== null ? lines(fixed, came, tree.emitted) : [],
       boxes = [];
     labels.push([x ?? 4, x === null ? foot + 22 : TOP - 14, "start", tr`○ without learning (derived):`]);
     labels.push([x ?? 4, x === null ? foot + 40 : TOP + 6, "start", told]);
@@ -183,9 +174,9 @@ ${short(search.scores[k - 1])}.`;
       let at = x;
       const room = (this.width - x) / line.length - 20; // of a token
       for (const { token, state } of line) {
-        const text = this.#word(token, Math.min(10, Math.floor(room / LETTER))),
+        const text = this.word(token, Math.min(10, Math.floor(room / LETTER))),
           wide = LETTER * [...text].length + 12;
-        boxes.push({ x: at + wide / 2, y: TOP + 18 + i * 30, state, whole: this.#word(token, 40), text });
+        boxes.push({ x: at + wide / 2, y: TOP + 18 + i * 30, state, whole: this.word(token, 40), text });
         at += wide + 4;
       }
     });
@@ -198,7 +189,7 @@ ${short(search.scores[k - 1])}.`;
       search = step?.table_search;
     if (!t) return tr`Before the first step.`;
     if (!search) return tr`No search in this step.`;
-    const pair = search.pair.map((token) => this.#word(token, 12)).join(" ");
+    const pair = search.pair.map((token) => this.word(token, 12)).join(" ");
     if (!search.ends.length) return tr`The table has no entry after ${pair}: nothing is searched.`;
     const drafted = many(step.tree.tokens.length - 1, "drafted"),
       accepted = step.tree.accepted.filter(Boolean).length - 1;

@@ -1,8 +1,9 @@
 // A picture that a language model sees, what of it reaches the draft, and the text in the rounds in which it came.
 
 import { bytes, glyphs } from "../player/codec.js";
-import { el, pool, setText } from "../player/dom.js";
+import { el, setText } from "../player/dom.js";
 import { CLASSES } from "../player/firstguesses.js";
+import { render } from "../player/render.js";
 import { inOrder } from "../player/rounds.js";
 import { tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
@@ -79,18 +80,13 @@ export class Seen {
         refused = (step.tree?.tokens ?? []).filter((_, i) => step.tree.why[i] === "mismatch");
       return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
     });
-    const some = inOrder(rounds.filter(({ words }) => words.length)),
-      make = () => el("span", "dx-seen-round", el("span"), el("s"));
-    pool(this.text, some.length, make).forEach((node, i) => {
-      const { words, refused, index } = some[i],
-        [line, guess] = node.childNodes;
-      node.dataset.now = String(index === t - 1);
-      pool(line, words.length, () => el("span")).forEach((word, j) => {
-        setText(word, words[j].token === null ? GAP : this.#word(words[j].token));
-        word.dataset.kind = words[j].kind ?? "";
-      });
-      setText(guess, refused.map((token) => this.#word(token)).join(", "));
-    });
+    const word = ({ token, kind = "" }) => ["span", { "data-kind": kind }, token === null ? GAP : this.#word(token)];
+    render(this.text, inOrder(rounds.filter(({ words }) => words.length)), ({ words, refused, index }) => [
+      "span",
+      { class: "dx-seen-round", "data-now": String(index === t - 1) },
+      ["span", {}, ...words.map(word)],
+      ["s", {}, refused.map((token) => this.#word(token)).join(", ")],
+    ]);
   }
 
   #entries(vision) {
@@ -98,10 +94,8 @@ export class Seen {
       kept = bytes(picture * (vision?.entry_bytes ?? 0)),
       n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
       whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
-    setText(
-      this.bytes,
-      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.` + whole : "",
-    );
+    const said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
+    setText(this.bytes, vision ? said + whole : "");
   }
 
   describe(t) {

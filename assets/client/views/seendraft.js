@@ -2,9 +2,10 @@
 // the patches on the faded picture, and what comes of it stands in the draft's own sequence.
 
 import { glyphs, unpack } from "../player/codec.js";
-import { pool, set, setText, svg } from "../player/dom.js";
+import { set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { paint } from "../player/pixels.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -66,7 +67,7 @@ export class SeenByDraft extends StepPicture {
       heads = [];
     if (!this.pixels || this.pixels !== scene.pixels) this.#paint(scene.pixels);
     set(this.scene, { x: 0, y: TOP, width: side, height: side, href: this.href });
-    this.#grid(this.grid, rows, columns, 0, TOP, side);
+    render(this.grid, [this.#grid(rows, columns, 0, TOP, side)]);
     const tiles = [];
     const strip = (row, full) => {
       for (let i = 0; i < full + text; i++) tiles.push({ x: left + i * pitch, y: y[row], full: i < full });
@@ -74,7 +75,6 @@ export class SeenByDraft extends StepPicture {
     if (entries) {
       strip("target", n);
       strip("draft", picture);
-
       heads.push([
         left,
         y.target - 8,
@@ -82,26 +82,16 @@ export class SeenByDraft extends StepPicture {
       ]);
       heads.push([left, y.draft + TILE + 18, this.#told(picture, n, wide)]);
     }
-    const ways = this.#maps(
-      seen,
-      readers,
-      { rows, columns, left, map, pitch, y, picture, text, entries, wide },
-      labels,
-    );
-    pool(this.strips, tiles.length, () => svg("rect", { rx: 2 })).forEach((tile, i) => {
-      const { x, y: top, full } = tiles[i];
-      set(tile, {
-        x: x + 1,
-        y: top,
-        width: Math.max(2, pitch - 2),
-        height: TILE - 2,
-        class: full ? "dx-seen-patch" : "",
-      });
-      tile.style.cssText = `fill:${full ? "var(--accent)" : "none"};stroke:var(--${full ? "accent" : "muted"})`;
+    const at = { rows, columns, left, map, pitch, y, picture, text, entries, wide },
+      ways = this.#maps(seen, readers, at, labels);
+    render(this.strips, tiles, ({ x, y, full }) => {
+      const box = { rx: 2, x: x + 1, y, width: Math.max(2, pitch - 2), height: TILE - 2 },
+        style = `fill:${full ? "var(--accent)" : "none"};stroke:var(--${full ? "accent" : "muted"})`;
+      return ["rect", { ...box, class: full ? "dx-seen-patch" : "", style }];
     });
-    pool(this.ways, ways.length, () => svg("path")).forEach((way, i) => {
-      set(way, { d: ways[i].d });
-      way.style.cssText = `fill:none;stroke:var(--accent);stroke-width:${ways[i].w};opacity:${ways[i].o}`;
+    render(this.ways, ways, ({ d, w, o }) => {
+      const style = `fill:none;stroke:var(--accent);stroke-width:${w};opacity:${o}`;
+      return ["path", { d, style }];
     });
     if (wide && readers.length === 2) {
       const x = left + 2 * (map + 128);
@@ -109,10 +99,7 @@ export class SeenByDraft extends StepPicture {
       labels.push([x, y.maps + 38, "start", tr`${n} image tokens, once.`]);
     }
     this.label(labels);
-    pool(this.heads, heads.length, () => svg("text", { "font-weight": 600 })).forEach((head, i) => {
-      set(head, { x: heads[i][0], y: heads[i][1] });
-      setText(head, heads[i][2]);
-    });
+    render(this.heads, heads, ([x, y, words]) => ["text", { "font-weight": 600, x, y }, words]);
     this.frame(Math.max(TOP + side, entries ? y.draft + TILE + 26 : 0) + 4);
     if (next) comeIn([...this.ways.childNodes].slice(0, ways.length), { opacity: 0 });
   }
@@ -132,67 +119,69 @@ export class SeenByDraft extends StepPicture {
     Object.assign(this, { pixels, href: canvas.toDataURL() });
   }
 
-  #grid(parent, rows, columns, x, y, side) {
+  #grid(rows, columns, x, y, side) {
     const across = Array.from({ length: rows + 1 }, (_, i) => `M${x},${y + (i * side) / rows}h${side}`),
-      down = Array.from({ length: columns + 1 }, (_, i) => `M${x + (i * side) / columns},${y}v${side}`);
-    const [lines] = pool(parent, 1, () => svg("path"));
-    set(lines, { d: [...across, ...down].join("") });
-    lines.style.cssText = "stroke:var(--muted);stroke-width:1;opacity:.5;fill:none";
+      down = Array.from({ length: columns + 1 }, (_, i) => `M${x + (i * side) / columns},${y}v${side}`),
+      style = "stroke:var(--muted);stroke-width:1;opacity:.5;fill:none";
+    return ["path", { d: [...across, ...down].join(""), style }];
   }
 
   /** Who looked, from left to right, each with what comes of it; gives the ways from there into the draft. */
   #maps(seen, readers, { rows, columns, left, map, pitch, y, picture, text, entries, wide }, labels) {
     const ways = [],
       values = seen ? unpack(seen.looks).values : [],
-      n = rows * columns,
-      make = () =>
-        svg("g", {}, svg("image", { preserveAspectRatio: "none" }), svg("g"), svg("g"), svg("circle", { r: 8 }));
-    pool(this.maps, readers.length, make).forEach((group, k) => {
-      const [image, heat, grid, dot] = group.childNodes,
-        at = left + k * (wide ? map + 128 : this.width / 2),
+      n = rows * columns;
+    render(this.maps, readers, (reader, k) => {
+      const at = left + k * (wide ? map + 128 : this.width / 2),
         shares = values.slice(k * n, (k + 1) * n),
         least = Math.min(...shares),
-        most = Math.max(...shares, least + 1e-9);
-      set(image, { x: at, y: y.maps, width: map, height: map, href: this.href, opacity: 0.22 });
-      image.style.imageRendering = "pixelated";
-      pool(heat, n, () => svg("rect")).forEach((cell, i) => {
-        set(cell, { x: at + ((i % columns) * map) / columns, y: y.maps + (Math.floor(i / columns) * map) / rows });
-        set(cell, {
-          width: map / columns,
-          height: map / rows,
-          opacity: ((0.9 * (shares[i] - least)) / (most - least)).toFixed(3),
-        });
-        cell.style.cssText = "fill:var(--accent);stroke:none";
-      });
-      this.#grid(grid, rows, columns, at, y.maps, map);
-      const name = wide ? LOOKS[readers[k]] : SHORT[readers[k]];
-      labels.push([at, y.maps - 8, "start", name ?? glyphs(readers[k], 20)]);
-      if (wide)
-        labels.push(
-          [at + map + 8, y.maps + map - 24, "start", tr`attention`],
-          [at + map + 8, y.maps + map - 6, "start", tr`${percent(least)} to ${percent(most)}`],
-        );
-      const foot = y.maps + map,
+        most = Math.max(...shares, least + 1e-9),
+        foot = y.maps + map,
         middle = at + map / 2,
         into = left + pitch / 2,
-        g = readers[k] === GLOBAL && this.now.recalled;
-      set(dot, { cx: middle, cy: foot + 14 });
-      dot.style.cssText = g && entries ? "fill:var(--accent)" : "display:none";
-      if (!entries) return;
-      if (readers[k] === "compact token" && picture)
+        g = reader === GLOBAL && this.now.recalled,
+        name = wide ? LOOKS[reader] : SHORT[reader],
+        image = {
+          x: at,
+          y: y.maps,
+          width: map,
+          height: map,
+          href: this.href,
+          opacity: 0.22,
+          preserveAspectRatio: "none",
+        };
+      const cells = Array.from(shares, (share, i) => {
+        const box = { x: at + ((i % columns) * map) / columns, y: y.maps + (Math.floor(i / columns) * map) / rows },
+          opacity = ((0.9 * (share - least)) / (most - least)).toFixed(3);
+        return [
+          "rect",
+          { ...box, width: map / columns, height: map / rows, opacity, style: "fill:var(--accent);stroke:none" },
+        ];
+      });
+      labels.push([at, y.maps - 8, "start", name ?? glyphs(reader, 20)]);
+      if (wide)
+        labels.push(
+          [at + map + 8, foot - 24, "start", tr`attention`],
+          [at + map + 8, foot - 6, "start", tr`${percent(least)} to ${percent(most)}`],
+        );
+      if (entries && reader === "compact token" && picture)
         ways.push({
           d: `M${middle},${foot + 2}C${middle},${foot + 26} ${into},${foot + 10} ${into},${y.draft - 2}`,
           w: 3,
           o: 1,
         });
-      for (let i = 0; g && i < text; i++) {
-        const to = left + (picture + i + 0.5) * pitch;
-        ways.push({
-          d: `M${middle},${foot + 14}C${middle},${y.draft - 6} ${to},${foot + 14} ${to},${y.draft - 2}`,
-          w: 1,
-          o: 0.4,
-        });
+      for (let i = 0; entries && g && i < text; i++) {
+        const to = left + (picture + i + 0.5) * pitch,
+          d = `M${middle},${foot + 14}C${middle},${y.draft - 6} ${to},${foot + 14} ${to},${y.draft - 2}`;
+        ways.push({ d, w: 1, o: 0.4 });
       }
+      return [
+        {},
+        ["image", { ...image, style: "image-rendering:pixelated" }],
+        ["g", {}, ...cells],
+        this.#grid(rows, columns, at, y.maps, map),
+        ["circle", { r: 8, cx: middle, cy: foot + 14, style: g && entries ? "fill:var(--accent)" : "display:none" }],
+      ];
     });
     return ways;
   }

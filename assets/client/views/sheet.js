@@ -23,32 +23,26 @@ export class Sheet {
   /** spell(look): the {text, kind} of a cell. */
   constructor(box, theme, spell) {
     Object.assign(this, { box, theme, spell, tiles: [], brush: el("canvas") });
-    this.sight = new IntersectionObserver(
-      (entries) =>
-        entries.forEach(({ target, isIntersecting }) => {
-          const tile = this.byCanvas.get(target);
-          if (tile) tile.near = isIntersecting;
-          if (tile?.near && tile.late) this.#paint(tile);
-          else if (tile && !tile.near && this.many) this.#forget(tile);
-        }),
-      { rootMargin: NEAR },
-    );
+    this.sight = new IntersectionObserver((entries) => this.#moved(entries), { rootMargin: NEAR });
+  }
+
+  #moved(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const tile = this.byCanvas.get(target);
+      if (tile) tile.near = isIntersecting;
+      if (tile?.near && tile.late) this.#paint(tile);
+      else if (tile && !tile.near && this.many) this.#forget(tile);
+    }
   }
 
   /** Clears all. */
   size(grid, mode, ramp) {
     const { rows, columns, w, h, gap, gutter, rowHeight } = grid,
       { box, tiles } = this;
-    Object.assign(this, {
-      grid,
-      mode,
-      ramp,
-      drawn: new Array(rows * columns).fill(null),
-      stamps: new Map(),
-      pen: sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE),
-    });
+    Object.assign(this, { grid, mode, ramp, stamps: new Map(), byCanvas: new Map() });
+    this.drawn = new Array(rows * columns).fill(null);
+    this.pen = sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE);
     this.many = rows * columns > MANY;
-    this.byCanvas = new Map();
     this.tiles = pool(box, Math.ceil(rows / ROWS), () => el("canvas")).map((canvas, i) => {
       const size = [gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight];
       const tile = { canvas, size, row: i * ROWS, near: tiles[i]?.near ?? i < FIRST };
@@ -98,24 +92,17 @@ export class Sheet {
       const look = this.look(i);
       if (alike(look, this.drawn[i])) continue;
       this.drawn[i] = look;
-      const { x, y } = cornerOf(grid, i + (grid.first ?? 0));
-      tile.pen.putImageData(
-        this.#stamp(look),
-        Math.round((x - 1) * ratio),
-        Math.round((y - tile.row * rowHeight) * ratio),
-      );
+      const { x, y } = cornerOf(grid, i + (grid.first ?? 0)),
+        corner = [x - 1, y - tile.row * rowHeight].map((at) => Math.round(at * ratio));
+      tile.pen.putImageData(this.#stamp(look), ...corner);
     }
     tile.late = false;
   }
 
   /** The pixels of a cell: few looks, many cells. */
   #stamp(look) {
-    const {
-        stamps,
-        pen,
-        brush,
-        grid: { w, h },
-      } = this,
+    const { stamps, pen, brush, grid } = this,
+      { w, h } = grid,
       key = look ? LOOK.map((part) => look[part]).join(" ") : "";
     if (!stamps.has(key)) {
       if (stamps.size > 600) stamps.clear();
@@ -127,10 +114,8 @@ export class Sheet {
   }
 
   #draw(look) {
-    const {
-        pen,
-        grid: { w, h },
-      } = this,
+    const { pen, grid } = this,
+      { w, h } = grid,
       colours = this.theme.states[look.state],
       { fill, text, line } = colours[this.mode],
       option = look.author < 0 ? null : this.theme.options[this.mode][look.author % OPTIONS],

@@ -56,7 +56,7 @@ export function readOf(run, t, c, names) {
     until = [],
     { slots = c, window: ahead = 0 } = steps.at(-1)?.requests ?? {},
     all = shelves(steps),
-    outs = (rule) => steps.map((_, i) => run.asked(i + 1, "requests", rule, c) ?? []);
+    outs = (rule) => steps.map((_, i) => run.asked(i + 1, "requests", rule, c));
   for (const one of queued) for (const [at, expert] of one) [asked[at], until[at]] = [expert, one.at(-1)[0] + 1];
   const kept = RULES.map((rule) => (c === slots ? (all.get(rule) ?? []) : held(queued, outs(rule), names)));
   return { asked, until, held: kept, c, ahead };

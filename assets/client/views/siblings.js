@@ -1,11 +1,10 @@
 // Siblings that are tested one after the other: at each draw what is left of the target's distribution and of the
 // draft's, the token that was drawn, and the number that decided. A refusal takes from both.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { el, legend, pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { el, legend } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -22,6 +21,8 @@ const TOP = 48,
   HIGH = FOOT + CHIP + 54;
 
 export class Siblings extends StepPicture {
+  none = tr`No sibling was tested in this step.`;
+
   load(run, dom, context) {
     this.nodes = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Nodes of this step` });
     const key = [
@@ -47,25 +48,15 @@ export class Siblings extends StepPicture {
   }
 
   also(nodes) {
-    this.#choose(nodes ?? [], nodes ? this.#at(nodes) : 0);
+    const at = nodes && this.#at(nodes),
+      words = ({ after, draws }) => tr`after ${this.word(after, 10)}: ${draws.length}`;
+    this.buttons(
+      this.nodes,
+      (nodes ?? []).map((node, i) => [words(node), i === at, () => (this.chosen = i)]),
+    );
   }
 
-  #word(token, most) {
-    return cut(glyphs(this.run.piece(token).text), most);
-  }
-
-  #choose(nodes, at) {
-    pool(this.nodes, nodes.length, () => el("button")).forEach((button, i) => {
-      button.onclick = () => {
-        this.chosen = i;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(i === at) });
-      setText(button, tr`after ${this.#word(nodes[i].after, 10)}: ${nodes[i].draws.length}`);
-    });
-  }
-
-  draw(nodes, _, next) {
+  draw(nodes) {
     const node = nodes[this.#at(nodes)];
     const panels = node.draws.map((draw, i) => ({ ...draw, i }));
     if (node.left?.length) panels.push({ target: node.left, draft: null, i: panels.length });
@@ -73,79 +64,65 @@ export class Siblings extends StepPicture {
       w = Math.min(WIDEST, (this.width - LEFT - (columns - 1) * GAP) / columns),
       lines = Math.ceil(panels.length / columns),
       labels = [],
-      boxes = [];
-    this.frame(lines * HIGH);
-    const drawn = pool(this.panels, panels.length, () => svg("g", {}, svg("path"), svg("g"), svg("g")));
-    drawn.forEach((group, k) => {
-      const panel = panels[k],
-        x = LEFT + (k % columns) * (w + GAP),
-        y = Math.floor(k / columns) * HIGH,
-        [base, bars, chip] = group.childNodes;
-      set(base, { d: `M${x},${y + FOOT}H${x + w}` });
-      this.#bars(bars, node, panel, { x, y, w }, labels);
-      this.#told(chip, panel, node, { x, y, w }, labels, boxes);
+      at = (k) => ({ x: LEFT + (k % columns) * (w + GAP), y: Math.floor(k / columns) * HIGH, w });
+    const drawn = render(this.panels, panels, (panel, k) => {
+      const { x, y } = at(k);
+      return [
+        {},
+        ["path", { d: `M${x},${y + FOOT}H${x + w}` }],
+        ["g", {}, ...this.#bars(node, panel, at(k), labels)],
+        ["g", {}],
+      ];
     });
-    this.label(labels);
-    if (next) comeIn(drawn, { opacity: 0 });
+    drawn.forEach((group, k) => this.chips(group.lastChild, this.#drawn(panels[k], node, at(k), labels), w));
+    this.frame(lines * HIGH, labels);
+    return drawn;
   }
 
   /** For each token what is left of p and q, side by side. */
-  #bars(parent, node, panel, { x, y, w }, labels) {
-    const pairs = node.tokens.flatMap((token, i) =>
-        ["p", "q"].map((state) => ({ token, i, state, share: (state === "p" ? panel.target : panel.draft)?.[i] ?? 0 })),
-      ),
-      wide = w / node.tokens.length,
-      bar = (wide - 6) / 2;
-    pool(parent, pairs.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 2 }))).forEach((group, k) => {
-      const { token, i, state, share } = pairs[k],
-        high = share > 0 ? Math.max(1, share * TALL) : 0;
-      set(group, { "data-s": state });
-      group.lastChild.style.opacity = panel.token === undefined || panel.token === token ? 1 : 0.45;
-      set(group.lastChild, {
-        x: x + i * wide + 3 + (state === "q" ? bar : 0),
-        y: y + FOOT - high,
-        width: bar,
-        height: high,
-      });
-      setText(group.firstChild, `${this.#word(token, 40)}: ${state} ${short(share)}`);
-    });
-    const chars = Math.floor(wide / 7.4);
+  #bars(node, panel, { x, y, w }, labels) {
+    const wide = w / node.tokens.length,
+      bar = (wide - 6) / 2,
+      chars = Math.floor(wide / 7.4);
     if (chars > 2)
       node.tokens.forEach((token, i) =>
-        labels.push([x + (i + 0.5) * wide, y + FOOT + 16, "middle", this.#word(token, chars)]),
+        labels.push([x + (i + 0.5) * wide, y + FOOT + 16, "middle", this.word(token, chars)]),
       );
+    return node.tokens.flatMap((token, i) =>
+      ["p", "q"].map((state) => {
+        const share = (state === "p" ? panel.target : panel.draft)?.[i] ?? 0,
+          height = share > 0 ? Math.max(1, share * TALL) : 0,
+          left = x + i * wide + 3 + (state === "q" ? bar : 0),
+          style = `opacity:${panel.token === undefined || panel.token === token ? 1 : 0.45}`,
+          title = `${this.word(token, 40)}: ${state} ${short(share)}`,
+          box = { rx: 2, x: left, y: y + FOOT - height, width: bar, height, style };
+        return ["g", { "data-s": state }, ["title", {}, title], ["rect", box]];
+      }),
+    );
   }
 
-  /** The draw above its panel, and what became of it below. */
-  #told(parent, panel, node, { x, y, w }, labels) {
+  /** The draw above its panel; gives the token that came of it, as a box below. */
+  #drawn(panel, node, { x, y, w }, labels) {
     const { token, chance, drawn, accepted, i } = panel;
     if (token === undefined) {
       const own = this.run.steps[this.t - 1].tree?.emitted.at(-1);
       labels.push([x, y + 16, "start", tr`what is left of p`]);
-      chips(parent, own === undefined ? [] : [this.#chip(own, "correction", x + w / 2, y)], this.context.theme, w);
-      return;
+      return own === undefined ? [] : [this.#chip(own, "correction", x + w / 2, y)];
     }
     const rule = `min(1, p/q) = ${short(chance)}`,
       column = x + ((node.tokens.indexOf(token) + 0.5) * w) / node.tokens.length;
-    labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.#word(token, 14)}`]);
+    labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.word(token, 14)}`]);
     labels.push([x, y + 34, "start", drawn == null ? rule : `u = ${short(drawn)} ${accepted ? "<" : "≥"} ${rule}`]);
     if (!accepted && i + 1 < node.draws.length + (node.left?.length ? 1 : 0))
       labels.push([x + w + GAP / 2, y + FOOT - TALL / 2, "middle", "→"]);
-    chips(
-      parent,
-      [this.#chip(token, accepted ? "accepted" : "rejected", Math.max(column, x + 40), y)],
-      this.context.theme,
-      w,
-    );
+    return [this.#chip(token, accepted ? "accepted" : "rejected", Math.max(column, x + 40), y)];
   }
 
   #chip(token, state, x, y) {
-    return { x, y: y + FOOT + 24, state, whole: glyphs(this.run.piece(token).text), sign: true };
+    return { x, y: y + FOOT + 24, state, whole: this.word(token), sign: true };
   }
 
-  describe(t) {
-    const nodes = this.run.steps[t - 1]?.draws?.nodes ?? [];
-    if (!nodes.length) return t ? tr`No sibling was tested in this step.` : tr`Before the first step.`;
+  sentence(nodes) {
     const tested = nodes.reduce((sum, { draws }) => sum + draws.length, 0),
       rescued = nodes.filter(({ draws }) => draws.length > 1 && draws.at(-1).accepted).length;
     return tr`${many(tested, "drafted")} tested, no two siblings alike; ${rescued} accepted after a sibling was \

@@ -1,14 +1,15 @@
 // How many bytes are read as more tokens are taken together: a line for each design, with its name at its end.
 
 import { bytes } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { MOST } from "./slotsread.js";
 
 const LEFT = 58;
+export const BOLD = "font-weight:600";
 
 /** lines: bytes of each design for 1, 2, ... tokens; n: the number that is chosen; names: of the designs. words gets
- * the texts: [x, y, text, weight, anchor]. */
+ * the texts: [x, y, anchor, text, style]. */
 export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
   const most = Math.max(1, ...lines.flat()),
     wide = w > 420,
@@ -28,16 +29,14 @@ export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
         style: `stroke:var(--span-${["fed", "block", "cache"][i]});stroke-width:3;stroke-linecap:round`,
       })),
     ];
-  pool(parent, paths.length, () => svg("path")).forEach((path, i) => {
-    set(path, { d: paths[i].d });
-    path.style.cssText = `${paths[i].style};fill:none;opacity:1`;
-  });
+  render(parent, paths, ({ d, style }) => ["path", { d, style: `${style};fill:none;opacity:1` }]);
+  const title = wide ? tr`Bytes read in all layers by that many tokens together` : tr`Bytes read in all layers`;
   words.push(
-    [0, top - 12, wide ? tr`Bytes read in all layers by that many tokens together` : tr`Bytes read in all layers`, 600],
-    [LEFT - 6, top + 10, bytes(most), 400, "end"],
-    [LEFT - 6, foot, "0", 400, "end"],
-    [LEFT, foot + 18, "1"],
-    [right, foot + 18, wide ? tr`${MOST} tokens together` : String(MOST), 400, "end"],
-    ...ends.map(({ i, size, y }) => [x(lines.length) + 8, y, `${names[i]} ${bytes(size)}`]),
+    [0, top - 12, "start", title, BOLD],
+    [LEFT - 6, top + 10, "end", bytes(most)],
+    [LEFT - 6, foot, "end", "0"],
+    [LEFT, foot + 18, "start", "1"],
+    [right, foot + 18, "end", wide ? tr`${MOST} tokens together` : String(MOST)],
+    ...ends.map(({ i, size, y }) => [x(lines.length) + 8, y, "start", `${names[i]} ${bytes(size)}`]),
   );
 }

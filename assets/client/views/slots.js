@@ -1,9 +1,10 @@
 // Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
 
-import { cut, glyphs, seconds } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { cut, seconds } from "../player/codec.js";
+import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { MIDDLE, render, swatch } from "../player/render.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
@@ -18,13 +19,14 @@ const LEAST = 19, // width of a token, in CSS pixels
   ROW = 17, // of a slot
   ARCS = 44;
 const FULL = 1150; // width for whole sentences
-const MIDDLE = { "text-anchor": "middle" };
 const line = (colour, width, dash = "none") =>
   `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 export class Slots extends StepPicture {
+  none = tr`No expert in this step.`;
+
   load(run, dom, context) {
-    this.sliding = new Sliding("c", tr`Slots of the cache`, () => this.show(this.t), { min: 1, max: 8, step: 1 });
+    this.sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
     this.legend = el("div", "dx-legend");
     const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
     this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];
@@ -36,8 +38,7 @@ export class Slots extends StepPicture {
 
   grow() {
     this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
-    const box = (name) => el("i", { class: "dx-swatch", style: `background:${this.#fill(name)}` });
-    const names = this.experts.map((name) => el("span", {}, box(name), ` ${translated(name)}`));
+    const names = this.experts.map((name) => swatch(`background:${this.#fill(name)}`, ` ${translated(name)}`));
     this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
   }
 
@@ -54,10 +55,6 @@ export class Slots extends StepPicture {
   show(t, hurry) {
     if (t !== this.t) this.picked = null;
     super.show(t, hurry);
-  }
-
-  told({ requests }) {
-    return requests;
   }
 
   #read() {
@@ -88,11 +85,11 @@ export class Slots extends StepPicture {
     this.#tokens(read, at, step);
     const panel = ARCS + Math.max(2, c) * ROW + 36,
       top = CELLS + (wide ? 78 : 60);
-    RULES.forEach((_, i) => this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) }));
+    RULES.forEach((_, i) => {
+      this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) });
+    });
     this.#paint(at);
-    this.frame(top + 2 * panel);
-    this.label(at.labels);
-    [...this.words.childNodes].forEach((text, i) => (text.style.fontWeight = at.labels[i]?.[4] ? 700 : 400));
+    this.frame(top + 2 * panel, at.labels);
     this.turns[0].disabled = !(this.moment > places[0]);
     this.turns[1].disabled = !(this.moment < places.at(-1));
     if (!next) return;
@@ -106,20 +103,27 @@ export class Slots extends StepPicture {
       took = route ? seconds(route.end - route.start) : "?",
       board = this.run.board(this.t),
       L = step.routing?.[0]?.layers.length ?? 0;
-    pool(this.cells, to - from, () =>
-      svg("g", {}, svg("title"), svg("text"), svg("rect", { height: 24, rx: 3 }), svg("text", MIDDLE, "?")),
-    ).forEach((cell, i) => {
+    render(this.cells, asked.slice(from, to), (expert, i) => {
       const at = from + i,
-        [title, word, box, ask] = cell.childNodes,
         token = board[at]?.token,
-        text = token == null ? "" : glyphs(this.run.piece(token).text);
-      set(word, { transform: `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)` });
-      setText(word, cut(text, 8));
-      set(box, { x: x(at) + 1, y: CELLS, width: w - 2 });
-      box.style.cssText = `fill:${this.#fill(asked[at])};stroke:none`;
-      set(ask, { x: x(at + 0.5), y: CELLS + 41 });
+        text = token == null ? "" : this.word(token),
+        turn = `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)`,
+        box = {
+          height: 24,
+          rx: 3,
+          x: x(at) + 1,
+          y: CELLS,
+          width: w - 2,
+          style: `fill:${this.#fill(expert)};stroke:none`,
+        };
       marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, line("var(--muted)", 1, "2 2")]);
-      setText(title, tr`token ${at} ${text}: ${translated(asked[at] ?? "")}, in all ${L} layers`);
+      return [
+        {},
+        ["title", {}, tr`token ${at} ${text}: ${translated(expert ?? "")}, in all ${L} layers`],
+        ["text", { transform: turn }, cut(text, 8)],
+        ["rect", box],
+        ["text", { ...MIDDLE, x: x(at + 0.5), y: CELLS + 41 }, "?"],
+      ];
     });
     const head =
       this.width > FULL
@@ -172,38 +176,27 @@ ${L} runs`
   }
 
   #paint({ bars, arcs, marks }) {
-    pool(this.bars, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {
-      const { fill, title, dim, ...box } = bars[i];
-      set(bar, box);
-      bar.style.cssText = `fill:${fill};stroke:none;opacity:${dim ? 0.45 : 1}`;
-      setText(bar.firstChild, title);
+    render(this.bars, bars, ({ fill, title, dim, ...box }) => {
+      const style = `fill:${fill};stroke:none;opacity:${dim ? 0.45 : 1}`;
+      return ["rect", { ...box, style }, ["title", {}, title]];
     });
-    const arc = () => svg("g", {}, svg("path"), svg("circle", { r: 9 }), svg("text", MIDDLE));
-    pool(this.arcs, arcs.length, arc).forEach((group, i) => {
-      const { d, cx, cy, n, expert, out } = arcs[i],
-        [path, dot, text] = group.childNodes,
-        fill = this.#fill(expert);
-      set(path, { d });
-      path.style.cssText = out ? line("var(--text)", 3) : line(fill, 2, "4 3");
-      set(dot, { cx, cy });
-      dot.style.cssText = `fill:${fill};stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
-      set(text, { x: cx, y: cy + 4 });
-      text.style.fill = this.#fill(expert, "text");
-      setText(text, n);
+    render(this.arcs, arcs, ({ d, cx, cy, n, expert, out }) => {
+      const fill = this.#fill(expert),
+        edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
+      return [
+        {},
+        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
+        ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
+        ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
+      ];
     });
-    pool(this.marks, marks.length, () => svg("path")).forEach((mark, i) => {
-      const [d, style] = marks[i];
-      set(mark, { d });
-      mark.style.cssText = style;
-    });
+    render(this.marks, marks, ([d, style]) => ["path", { d, style }]);
   }
 
-  describe(t) {
-    if (!t) return tr`Before the first step.`;
-    const { requests, facts = {} } = this.run.steps[t - 1] ?? {},
-      experts = (requests?.experts ?? []).map((expert) => this.experts[expert]);
-    if (!experts.length) return tr`No expert in this step.`;
-    if (experts.length === 1) return tr`Token ${requests.start} asks for ${translated(experts[0])}. ${said(facts)}.`;
+  sentence({ start, experts: numbers = [] }, { facts = {} }) {
+    const experts = numbers.map((expert) => this.experts[expert]);
+    if (!experts.length) return this.none;
+    if (experts.length === 1) return tr`Token ${start} asks for ${translated(experts[0])}. ${said(facts)}.`;
     const stretches = experts.filter((one, i) => one !== experts[i - 1]).length;
     return tr`${experts.length} tokens were routed before the first layer ran: ${stretches} stretches of one expert. \
 ${said(facts)}.`;

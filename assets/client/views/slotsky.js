@@ -1,10 +1,8 @@
 // One layer of a memory as a sky: a row and a column of keys cross in each slot.
 
-import { pool, set, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 
 const SIGNED = "var(--span-fed)";
-
-const make = () => svg("g", {}, ...Array.from({ length: 4 }, () => svg("path", {})), svg("g"));
 
 /** The slots of one layer at x, y, as wide as side. K: slots in a row; earlier, recent: slots read by earlier tokens
  * and by the last ones; now: [[slot, weight]] of the latest; rows, columns: its candidates, drawn as lines. */
@@ -20,35 +18,40 @@ export function sky(parent, { x, y, side, K, earlier, recent, now, rows, columns
       ...rows.map((row) => `M${x},${y + +middle(row)}h${side}`),
       ...columns.map((column) => `M${x + +middle(column)},${y}v${side}`),
     ];
-  const [group] = pool(parent, 1, make),
-    [room, past, last, cross, dots] = group.childNodes;
-  set(room, { d: `M${x},${y}h${side}v${side}h-${side}z`, style: "fill:var(--raised);stroke:var(--line);opacity:1" });
-  set(past, { d: squares(earlier).join(""), style: "fill:var(--accent);stroke:none;opacity:.22" });
-  set(last, { d: squares(recent).join(""), style: "fill:var(--accent);stroke:none;opacity:.8" });
-  set(cross, { d: lines.join(""), style: `stroke:${SIGNED};stroke-width:1;opacity:.35` });
   const top = Math.max(1e-9, ...now.map(([, w]) => Math.abs(w))),
-    most = Math.max(2.2, Math.min(7, 1.4 * cell));
-  pool(dots, now.length, () => svg("circle")).forEach((dot, i) => {
-    const [slot, w] = now[i],
-      [left, up] = at(slot);
-    set(dot, { cx: left + cell / 2, cy: up + cell / 2, r: most * (0.45 + 0.55 * Math.sqrt(Math.abs(w) / top)) });
-    dot.style.cssText = `fill:${w < 0 ? "var(--panel)" : SIGNED};stroke:${SIGNED};stroke-width:2`;
-  });
-  return dots;
+    most = Math.max(2.2, Math.min(7, 1.4 * cell)),
+    room = `M${x},${y}h${side}v${side}h-${side}z`,
+    dots = now.map(([slot, w]) => {
+      const [left, up] = at(slot),
+        style = `fill:${w < 0 ? "var(--panel)" : SIGNED};stroke:${SIGNED};stroke-width:2`,
+        r = most * (0.45 + 0.55 * Math.sqrt(Math.abs(w) / top));
+      return ["circle", { cx: left + cell / 2, cy: up + cell / 2, r, style }];
+    });
+  const path = (d, style) => ["path", { d, style }],
+    parts = [
+      path(room, "fill:var(--raised);stroke:var(--line);opacity:1"),
+      path(squares(earlier).join(""), "fill:var(--accent);stroke:none;opacity:.22"),
+      path(squares(recent).join(""), "fill:var(--accent);stroke:none;opacity:.8"),
+      path(lines.join(""), `stroke:${SIGNED};stroke-width:1;opacity:.35`),
+    ],
+    [group] = render(parent, [[{}, ...parts, ["g", {}, ...dots]]]);
+  return group.lastChild;
 }
 
 /** What the last tokens read of each design, as strips as wide as w: hairlines of a memory, blocks of a mixture, the
  * whole of a dense layer. parts: [{n, read}], y of each. */
 export function strips(parent, parts, w, ys) {
-  pool(parent, parts.length, () => svg("g", {}, svg("path"), svg("path"))).forEach((group, k) => {
-    const { n, read } = parts[k],
-      y = ys[k],
+  render(parent, parts, ({ n, read }, k) => {
+    const y = ys[k],
       wide = w / n,
       gap = wide > 6 ? 2 : 0,
       drawn = Math.max(1, wide - gap).toFixed(1),
       box = (i) => `M${(i * wide).toFixed(1)},${y}h${drawn}v18h-${drawn}z`,
       all = gap ? Array.from({ length: n }, (_, i) => box(i)) : [`M0,${y}h${w}v18h-${w}z`];
-    set(group.firstChild, { d: all.join(""), style: "fill:var(--raised);stroke:var(--line);opacity:1" });
-    set(group.lastChild, { d: read.map(box).join(""), style: "fill:var(--accent);stroke:none;opacity:.8" });
+    return [
+      {},
+      ["path", { d: all.join(""), style: "fill:var(--raised);stroke:var(--line);opacity:1" }],
+      ["path", { d: read.map(box).join(""), style: "fill:var(--accent);stroke:none;opacity:.8" }],
+    ];
   });
 }

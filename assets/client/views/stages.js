@@ -1,7 +1,7 @@
 // When each microbatch is where: as a step was measured, and as the event model of Step-3's report has it
 // (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. No DOM.
 
-import { attention, MODELS, median } from "./costs.js";
+import { LAYERS, median } from "./costs.js";
 
 export const SIDES = ["attention", "feed-forward"];
 
@@ -62,24 +62,11 @@ export function flow({ layers, m, a, f, out, back }, alone = false) {
   return { parts, start: 0, long, busy: [a, f].map((time) => (layers * m * time) / (long || 1)) };
 }
 
-// Step-3's projections of a layer, operations of a token in a mixture layer, and bytes of its experts.
-const H = 7168;
-const LINEAR = 2 * (H * 2048 + 2048 * 64 * 256 + 2 * H * 256 + 64 * 256 * H),
-  EXPERT = 3 * H * 5120,
-  USED = 4,
-  ALL = 49;
-const GPUS = 16; // a side: two servers of eight
-
-/** Seconds of a microbatch of b sequences with n tokens of context in a layer of Step-3, on 16 GPUs a side. */
-export function step3({ F, W, net }, n, b) {
-  const { bytes, operations } = attention(MODELS[0], n),
-    each = b / GPUS,
-    layers = MODELS[0].L;
-  return {
-    layers,
-    a: each * (Math.max(operations / layers / F, bytes / layers / W) + LINEAR / F),
-    f: Math.max((each * 2 * USED * EXPERT) / F, (ALL * EXPERT) / (GPUS * W)),
-    out: (b * H) / (2 * net),
-    back: (2 * b * H) / (2 * net),
-  };
-}
+/** Seconds of a microbatch of b sequences with n tokens of context in a layer of Step-3 on a device. */
+export const step3 = ({ reads, projects, experts, least, sends }, n, b) => ({
+  layers: LAYERS,
+  a: b * (n * reads + projects),
+  f: Math.max(b * experts, least),
+  out: b * sends,
+  back: 2 * b * sends,
+});

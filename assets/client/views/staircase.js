@@ -28,28 +28,19 @@ const STATE = { accepted: "accepted", mismatch: "rejected" };
 
 export class Staircase extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("h", tr`Chance of a refusal at which drafting stops`, () => this.show(this.t));
+    this.sliding = new Sliding(this, "stopping.h", "h", tr`Chance of a refusal at which drafting stops`);
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
     this.begin(run, dom, context, ["fixed", "scale", "treads", this.line, "cells"], this.sliding.dom);
-  }
-
-  told({ stopping }) {
-    return stopping;
   }
 
   also(stop, step) {
     this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, step) : "");
   }
 
-  /** How many of these drafts are made with another h. */
-  #drafted({ drafted }, h) {
-    return this.run.asked(this.t, "stopping", "h", h) ?? drafted;
-  }
-
   #again(stop, { tree }) {
     const { drafted, h: recorded } = stop,
       h = this.sliding.at(recorded),
-      n = this.#drafted(stop, h),
+      n = this.sliding.decided(drafted),
       stand = tree.why.slice(1, n + 1).filter((why) => why === "accepted").length,
       on = n === drafted && h > recorded ? tr` It may draft on; what, is not recorded.` : "";
     return tr`${n} of ${many(drafted, "drafted")}, ${stand} accepted.${on}`;
@@ -71,7 +62,7 @@ export class Staircase extends StepPicture {
       right = LEFT + (most + 1) * w,
       x = (i) => LEFT + i * w,
       y = (chance) => TOP + (1 - chance) * TALL,
-      n = this.#drafted(stop, h),
+      n = this.sliding.decided(drafted),
       k = this.#mean(),
       look = (i) => (i > n ? "unreached" : (STATE[rows[i]?.why] ?? "unreached"));
     this.frame(HIGH);

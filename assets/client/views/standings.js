@@ -5,6 +5,7 @@ import { besides, many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { nameOf } from "../player/field.js";
 import { later, lost, racing, receipt } from "../player/receipt.js";
+import { rowOf } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
@@ -38,39 +39,28 @@ function revisions({ remasked, changed, cut, behind }) {
 /** Head and body of the table, for the players of a group at its place of the clock. */
 export function standings({ unit, x, runners }) {
   const runs = runners.map(({ run }) => run);
-  const head = (scope) => (text) => el("th", { scope }, text);
-  return [
-    el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))),
-    el(
-      "tbody",
-      {},
-      ...runners.map(({ run, slot, t }) => {
-        const { forwards, model, method } = run.sums[t],
-          here = later(run, t),
-          stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
-        const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
-        const at = tr`at ${place}: after step ${t} of ${run.length}`;
-        const cell = (name, text, value = text) =>
-          el(
-            "td",
-            {},
-            untimed(run, unit)
-              ? NOT
-              : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)),
-          );
-        return el(
-          "tr",
-          {},
-          head("row")(`${slot + 1} ${nameOf(run, runs)}`),
-          cell("tokens", number(run.tokens(t))),
-          cell("revised", run.end ? revisions(here) : "–", number(here.remasked + here.changed + here.cut)),
-          cell("missing", run.end ? `${here.missing}${stopped}` : "–"),
-          cell("target_calls", number(forwards)),
-          cell("busy_seconds", seconds(model + method)),
-        );
-      }),
-    ),
-  ];
+  const rows = runners.map(({ run, slot, t }) => {
+      const { forwards, model, method } = run.sums[t],
+        here = later(run, t),
+        known = Boolean(run.figures.key),
+        stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
+      const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
+      const at = tr`at ${place}: after step ${t} of ${run.length}`;
+      const cell = (name, text, value = text) => {
+        const made = () => receipt(name, value, run, racing(run, t), at);
+        return untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, made);
+      };
+      return rowOf(
+        `${slot + 1} ${nameOf(run, runs)}`,
+        cell("tokens", number(run.tokens(t))),
+        cell("revised", ...(known ? [revisions(here), number(here.remasked + here.changed + here.cut)] : ["–"])),
+        cell("missing", known ? `${here.missing}${stopped}` : "–"),
+        cell("target_calls", number(forwards)),
+        cell("busy_seconds", seconds(model + method)),
+      );
+    }),
+    head = HEAD.map((text) => el("th", { scope: "col" }, text));
+  return [el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows)];
 }
 
 /** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of model calls
@@ -88,10 +78,6 @@ export function below(run, unit) {
     most = Math.max(...calls);
   if (unit !== "forwards" || !(most > 0)) return [];
   const axis = run.axes.forwards;
-  return [
-    {
-      spells: calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part),
-      said: `+ ${many(run.sums.at(-1).others, besides(run))}`,
-    },
-  ];
+  const spells = calls.map((n, t) => [axis[t], axis[t + 1], n / most]).filter(([, , part]) => part);
+  return [{ spells, said: `+ ${many(run.sums.at(-1).others, besides(run))}` }];
 }

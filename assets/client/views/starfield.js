@@ -4,9 +4,11 @@
 import { bytes, glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { write } from "../player/render.js";
 import { fine } from "../player/shares.js";
+import { track } from "../player/sliding.js";
 import { tr } from "../player/words.js";
-import { growthLines } from "./slotlines.js";
+import { BOLD, growthLines } from "./slotlines.js";
 import { sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
@@ -24,50 +26,29 @@ const SKY = 330,
   TALL = 150, // of the chart
   WIDE = 1000; // of a panel in which three parts stand side by side
 
-const drawing = () => svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" });
+/** A drawing of layers. */
+const drawing = (...layers) =>
+  svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" }, ...layers);
+const size = (w, h) => ({ width: w, height: h, viewBox: `0 0 ${w} ${h}` });
 
 export class Starfield {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, layer: 0, width: 640 });
     this.say = el("p", "dx-readout");
-    this.big = drawing();
-    this.stars = svg("g");
-    this.words = svg("g");
-    this.big.append(this.stars, this.words);
+    for (const layer of ["stars", "words", "bars", "lines", "names"]) this[layer] = svg("g");
+    this.big = drawing(this.stars, this.words);
     this.thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
-    this.slider = el("input", {
-      type: "range",
-      min: 1,
-      max: MOST,
-      value: run.header.params?.chunk ?? 8,
-      "aria-label": tr`Tokens read together`,
-      oninput: () => this.show(this.t),
-    });
+    this.slider = track(tr`Tokens read together`, [1, MOST, null], () => this.show(this.t));
+    set(this.slider, { value: run.header.params?.chunk ?? 8 });
     this.many = el("strong");
     this.told = el("p", "dx-readout");
-    this.blocks = drawing();
-    this.bars = svg("g");
-    this.names = svg("g");
-    this.lines = svg("g");
-    this.blocks.append(this.bars, this.lines, this.names);
-    this.side = el(
-      "div",
-      { style: "flex:1 1 320px;min-width:0" },
-      el("label", {}, this.many, " ", this.slider),
-      this.told,
-      this.blocks,
-    );
+    this.blocks = drawing(this.bars, this.lines, this.names);
+    const many = el("label", {}, this.many, " ", this.slider);
+    this.side = el("div", { style: "flex:1 1 320px;min-width:0" }, many, this.told, this.blocks);
     this.key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
-    dom.append(
-      this.say,
-      el(
-        "div",
-        { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
-        el("div", { style: "max-width:100%" }, this.big, this.key),
-        this.thumbs,
-        this.side,
-      ),
-    );
+    const box = { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
+      sky = el("div", { style: "max-width:100%" }, this.big, this.key);
+    dom.append(this.say, el("div", box, sky, this.thumbs, this.side));
   }
 
   resize(width) {
@@ -110,30 +91,16 @@ export class Starfield {
       left = narrow ? 0 : LEFT,
       side = Math.min(SKY, this.width - left - 4),
       slots = this.#slots(found, l),
+      title = tr`${this.#name(position)} reads ${slots.now.length} of ${number(K * K)} slots in layer ${layers[l]}`,
       words = [
-        [
-          left,
-          16,
-          tr`${this.#name(position)} reads ${slots.now.length} of ${number(K * K)} slots in layer ${layers[l]}`,
-          600,
-        ],
-        [left, 36, tr`best rows × best columns: ${rows.length * columns.length} candidates`],
-        [left, TOP - 6, tr`${columns.length} columns of ${K}`],
-        ...(narrow
-          ? []
-          : [
-              [0, TOP + 14, tr`${rows.length} rows`],
-              [0, TOP + 30, tr`of ${K}`],
-            ]),
+        [left, 16, "start", title, BOLD],
+        [left, 36, "start", tr`best rows × best columns: ${rows.length * columns.length} candidates`],
+        [left, TOP - 6, "start", tr`${columns.length} columns of ${K}`],
       ];
-    set(this.big, {
-      width: left + side + 4,
-      height: TOP + side + 4,
-      viewBox: `0 0 ${left + side + 4} ${TOP + side + 4}`,
-    });
-    set(this.big, { "aria-label": words[0][2] });
+    if (!narrow) words.push([0, TOP + 14, "start", tr`${rows.length} rows`], [0, TOP + 30, "start", tr`of ${K}`]);
+    set(this.big, { ...size(left + side + 4, TOP + side + 4), "aria-label": title });
     const dots = sky(this.stars, { x: left, y: TOP, side, K, rows, columns, ...slots });
-    this.#text(this.words, words);
+    write(this.words, words);
     const key = [
       ["●", "var(--span-fed)", tr`read by this token`],
       ["○", "var(--span-fed)", tr`with a negative weight`],
@@ -149,14 +116,6 @@ export class Starfield {
     return dots;
   }
 
-  #text(parent, words) {
-    pool(parent, words.length, () => svg("text")).forEach((text, i) => {
-      const [x, y, said, weight = 400, anchor = "start"] = words[i];
-      set(text, { x, y, "font-weight": weight, "text-anchor": anchor });
-      setText(text, said);
-    });
-  }
-
   /** The other layers; one that is pressed is drawn large. */
   #thumbs(found, K, layers) {
     const make = () => el("button", { style: "padding:4px" }, drawing(), el("figcaption"));
@@ -167,7 +126,7 @@ export class Starfield {
         this.layer = l;
         this.show(this.t);
       };
-      set(picture, { width: THUMB, height: THUMB, viewBox: `0 0 ${THUMB} ${THUMB}` });
+      set(picture, size(THUMB, THUMB));
       const slots = this.#slots(found, l);
       sky(picture, { x: 2, y: 2, side: THUMB - 4, K, rows: [], columns: [], ...slots });
       setText(name, tr`layer ${layers[l]}: ${slots.earlier.length} read`);
@@ -182,37 +141,26 @@ export class Starfield {
       slots = this.#slots(found, l).recent,
       E = this.#experts(),
       w = Math.max(200, Math.min(560, this.width > WIDE ? this.width - SKY - LEFT - 2 * THUMB - 110 : this.width - 4)),
+      memory = tr`memory: ${slots.length} of ${number(K * K)} slots, ${fine(slots.length / K / K)}`,
+      mixture = tr`mixture of experts: ${experts.length} of ${E} experts, ${fine(experts.length / E)}`,
       parts = [
-        {
-          n: K * K,
-          read: slots,
-          name: tr`memory: ${slots.length} of ${number(K * K)} slots, ${fine(slots.length / K / K)}`,
-        },
-      ];
-    if (E && "dense_bytes" in facts)
-      parts.push(
-        {
-          n: E,
-          read: experts,
-          name: tr`mixture of experts: ${experts.length} of ${E} experts, ${fine(experts.length / E)}`,
-        },
+        { n: K * K, read: slots, name: memory },
+        { n: E, read: experts, name: mixture },
         { n: 1, read: [0], name: tr`dense FFN: all of it` },
-      );
+      ].slice(0, E && "dense_bytes" in facts ? 3 : 1);
     const ys = parts.map((_, i) => 22 + i * 48),
-      words = parts.map(({ name }, i) => [0, ys[i] - 6, name]),
+      words = parts.map(({ name }, i) => [0, ys[i] - 6, "start", name]),
       lines = growth(found, facts),
       top = ys.at(-1) + 62,
       names = [tr`memory`, tr`mixture`, tr`dense FFN`],
       n = Math.min(last.length, lines.length);
     setText(this.many, tr`Read in this layer by the last ${last.length} tokens`);
     strips(this.bars, parts, w, ys);
-    setText(
-      this.told,
-      tr`Of the memory's bytes ${bytes(facts.always_bytes ?? 0)} are always read: its own FFN and keys.`,
-    );
+    const always = bytes(facts.always_bytes ?? 0);
+    setText(this.told, tr`Of the memory's bytes ${always} are always read: its own FFN and keys.`);
     growthLines(this.lines, lines, { n, names, w, top, tall: TALL }, words);
-    set(this.blocks, { width: w + 2, height: top + TALL + 26, viewBox: `0 0 ${w + 2} ${top + TALL + 26}` });
-    this.#text(this.names, words);
+    set(this.blocks, size(w + 2, top + TALL + 26));
+    write(this.names, words);
   }
 
   #experts() {

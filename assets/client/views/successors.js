@@ -1,6 +1,6 @@
 // The successors of a pair of tokens with their weights in a table: what it held before, and what a text has taught.
 
-import { pool, set, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
 const LETTER = 7.4;
@@ -37,8 +37,6 @@ export function successors(parent, { weights, loaded, pair }, heads, word, { nar
       { x: x + unit * old, y, width: unit * gained, "data-source": "text" },
     ];
   });
-  pool(parent, bars.length, () => svg("rect", { class: "dx-stripe", height: 16 })).forEach((bar, i) =>
-    set(bar, bars[i]),
-  );
+  render(parent, bars, (bar) => ["rect", { class: "dx-stripe", height: 16, ...bar }]);
   return labels;
 }

@@ -20,20 +20,9 @@ export class Tape extends StepMap {
     this.kept = key("kept", tr`kept: keys and values of finished blocks, exact`);
     this.older = key("older", tr`kept, but older than the last change`);
     this.free = el("span", "dx-scale", tr`just right of a stored block: the next token, from its last row`);
-    this.begin(
-      run,
-      dom,
-      context,
-      el(
-        "div",
-        "dx-controls",
-        this.kept,
-        this.older,
-        key("fed", tr`computed in this call`),
-        el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
-        this.free,
-      ),
-    );
+    const fed = key("fed", tr`computed in this call`),
+      fresh = el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`);
+    this.begin(run, dom, context, el("div", "dx-controls", this.kept, this.older, fed, fresh, this.free));
     this.lay();
   }
 

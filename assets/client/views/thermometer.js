@@ -8,12 +8,7 @@ import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Budgets, width } from "./budgets.js";
 
-export const view = {
-  name: "Thermometer",
-  title: "Tokens kept",
-  place: 155,
-  needs: ["truncation"],
-};
+export const view = { name: "Thermometer", title: "Tokens kept", place: 155, needs: ["truncation"] };
 
 const H = 290, // units of the drawing
   BASE = 256,
@@ -73,10 +68,8 @@ export class Thermometer {
     const block = (i, from, to, style, label, least = 1) => {
       const title = svg("title", {}, `${label}: ${number(c.counted[i], c.unit)}`),
         high = Math.max(y(from) - y(to), least);
-      blocks.push({
-        drawn: style.includes("--new"),
-        node: svg("rect", { x: X - TUBE / 2, y: y(from) - high, width: TUBE, height: high, rx: 1.5, style }, title),
-      });
+      const box = { x: X - TUBE / 2, y: y(from) - high, width: TUBE, height: high, rx: 1.5, style };
+      blocks.push({ drawn: style.includes("--new"), node: svg("rect", box, title) });
     };
     c.tokens.slice(0, listed + 1).forEach((token, i) => {
       const drawn = i < listed && written.at(-1) === token,
@@ -93,23 +86,14 @@ export class Thermometer {
     if (more > 0) {
       block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", tr`others that stay`);
       const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : tr` (drawn)`;
-      labels.unshift({
-        y: (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4,
-        words: tr`and ${number(more)} more${among}`,
-        must: true,
-      });
+      const middle = (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4;
+      labels.unshift({ y: middle, words: tr`and ${number(more)} more${among}`, must: true });
     }
     const at = y(c.line),
+      glass = { x: X - TUBE / 2, y: y(c.whole ?? top), height: BASE - y(c.whole ?? top) },
       bulb = written.at(-1) === c.tokens[0] ? "var(--new-fill)" : "var(--accepted-fill)";
     return [
-      svg("rect", {
-        x: X - TUBE / 2,
-        y: y(c.whole ?? top),
-        width: TUBE,
-        height: BASE - y(c.whole ?? top),
-        rx: 4,
-        style: "fill:none;stroke:var(--line)",
-      }),
+      svg("rect", { ...glass, width: TUBE, rx: 4, style: "fill:none;stroke:var(--line)" }),
       svg("circle", { cx: X, cy: BASE + 12, r: 17, style: `fill:${bulb};stroke:var(--line)` }),
       ...blocks.sort((a, b) => a.drawn - b.drawn).map((one) => one.node), // a narrow one that was drawn stays in sight
       svg("path", { class: "dx-threshold", d: `M${X - 28},${at}H${X + 34}` }),
@@ -134,22 +118,16 @@ export class Thermometer {
     this.bars.replaceChildren(
       text(0, 14, tr`Tokens that may be drawn at this step`),
       text(0, 30, tr`(logarithmic scale)`, { style: "fill:var(--muted)" }),
-      ...all.flatMap(([name, n, mass], i) => [
-        text(0, i * ROW + 58, cut(name, 11)),
-        svg("rect", {
-          x: 88,
-          y: i * ROW + 45,
-          width: Math.max(2, width(n ?? 0, this.most) * 120),
-          height: 17,
-          rx: 3,
-          style: `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
-        }),
-        text(
-          96 + width(n ?? 0, this.most) * 120,
-          i * ROW + 58,
-          `${number(n)} ${n === 1 ? tr`token` : tr`tokens`}${mass ? ` · ${percent(mass)}` : ""}`,
-        ),
-      ]),
+      ...all.flatMap(([name, n, mass], i) => {
+        const long = width(n ?? 0, this.most) * 120,
+          style = `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
+          words = `${number(n)} ${n === 1 ? tr`token` : tr`tokens`}${mass ? ` · ${percent(mass)}` : ""}`;
+        return [
+          text(0, i * ROW + 58, cut(name, 11)),
+          svg("rect", { x: 88, y: i * ROW + 45, width: Math.max(2, long), height: 17, rx: 3, style }),
+          text(96 + long, i * ROW + 58, words),
+        ];
+      }),
     );
   }
 

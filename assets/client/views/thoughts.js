@@ -2,7 +2,8 @@
 // and behind a stated answer how sure the model is of it, against the line at which the text is ended.
 
 import { glyphs, number } from "../player/codec.js";
-import { el, pool, setText } from "../player/dom.js";
+import { el, setText } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
 export const view = {
@@ -42,23 +43,21 @@ export class Thoughts {
       board = run.board(t),
       probes = this.#probes(t);
     setText(this.say, this.describe(t));
-    pool(this.cards, spans.length, () =>
-      el("li", {}, el("span", "dx-thought-text"), el("span", "dx-thought-label"), el("span", "dx-thought-probe")),
-    ).forEach((card, i) => {
-      const { kind, start, end, label } = spans[i],
-        [text, put, dial] = card.children,
-        probe = probes.find(({ at }) => at >= start && at < end),
-        said = board
-          .slice(start, end)
-          .map(({ token }) => (token === null ? "" : run.piece(token).text))
-          .join("");
-      card.toggleAttribute("data-doubt", kind === "reflection");
-      card.toggleAttribute("data-stop", Boolean(probe?.stop));
-      setText(text, glyphs(said, 240));
-      setText(put, label ? tr`phrase put in` : "");
-      setText(dial, probe ? this.#told(probe) : "");
-      dial.style.setProperty("--sure", probe ? String(probe.value ?? 0) : "0");
-      dial.style.setProperty("--at", probe ? String(probe.line) : "0");
+    const probeOf = ({ start, end }) => probes.find(({ at }) => at >= start && at < end);
+    render(this.cards, spans, (span) => {
+      const probe = probeOf(span),
+        said = board.slice(span.start, span.end).map(({ token }) => (token === null ? "" : run.piece(token).text)),
+        style = `--sure:${probe?.value ?? 0};--at:${probe?.line ?? 0}`;
+      return [
+        "li",
+        {},
+        ["span", { class: "dx-thought-text" }, glyphs(said.join(""), 240)],
+        ["span", { class: "dx-thought-label" }, span.label ? tr`phrase put in` : ""],
+        ["span", { class: "dx-thought-probe", style }, probe ? this.#told(probe) : ""],
+      ];
+    }).forEach((card, i) => {
+      card.toggleAttribute("data-doubt", spans[i].kind === "reflection");
+      card.toggleAttribute("data-stop", Boolean(probeOf(spans[i])?.stop));
     });
   }
 

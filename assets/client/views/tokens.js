@@ -18,12 +18,8 @@ export const view = { name: "Tokens", title: "", place: 20, needs: [] };
 export class Tokens {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, t: 0 });
-    this.board = el("div", {
-      class: "dx-board",
-      tabindex: 0,
-      role: "group",
-      "aria-label": tr`Token board: up and down choose a position, Enter keeps its details open`,
-    });
+    const name = tr`Token board: up and down choose a position, Enter keeps its details open`;
+    this.board = el("div", { class: "dx-board", tabindex: 0, role: "group", "aria-label": name });
     this.brackets = new Brackets(run, context);
     this.looks = new Looks(run, context);
     this.elements = new Elements(this.looks);
@@ -35,20 +31,14 @@ export class Tokens {
     this.asked = new Asked(run);
     this.low = el("div", "dx-low");
     this.top = 0; // what scrolled out of a board above it
-    set(this.board, {
-      onscroll: () => {
-        this.top = this.board.scrollTop;
-        this.elements.finish();
-      },
+    this.board.addEventListener("scroll", () => {
+      this.top = this.board.scrollTop;
+      this.elements.finish();
     });
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
-    dom.append(
-      this.controls,
-      el("div", "dx-anchor", this.board),
-      this.low,
-      el("div", "dx-under", context.note, this.legend),
-    );
+    const [anchor, under] = [el("div", "dx-anchor", this.board), el("div", "dx-under", context.note, this.legend)];
+    dom.append(this.controls, anchor, this.low, under);
     this.grow();
   }
 
@@ -218,19 +208,14 @@ export class Tokens {
   describe(t) {
     const { run } = this,
       commits = run.steps[t - 1]?.commits;
-    const open =
-      run.canvas === null
-        ? ""
-        : tr` ${run.board(t).filter((c) => c.token === null).length} positions are still masked.`;
-    const moved = commits?.removed?.length || commits?.inserted?.length;
-    const went = moved
-      ? tr` ${commits.removed?.length ?? 0} positions removed, ${commits.inserted?.length ?? 0} inserted.`
-      : "";
+    const masks = run.board(t).filter(({ token }) => token === null).length,
+      open = run.canvas === null ? "" : tr` ${masks} positions are still masked.`,
+      [removed, inserted] = [commits?.removed?.length ?? 0, commits?.inserted?.length ?? 0],
+      went = removed || inserted ? tr` ${removed} positions removed, ${inserted} inserted.` : "",
+      name = (token, p) => (token < 0 ? tr`position ${p} withdrawn` : glyphs(run.piece(token).text, 20));
     const say = commits?.positions
       .slice(0, 6)
-      .map((p, i) =>
-        commits.tokens[i] < 0 ? tr`position ${p} withdrawn` : glyphs(run.piece(commits.tokens[i]).text, 20),
-      )
+      .map((p, i) => name(commits.tokens[i], p))
       .join(", ");
     const more = commits?.positions.length > 6 ? tr` and more` : "";
     return say

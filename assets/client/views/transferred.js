@@ -2,11 +2,9 @@
 // mapped state goes on through the layers above; the word that the output head reads of it after each is in its cell,
 // filled where the next call wrote that word there. Beside it how often that was so, by layer.
 
-import { chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -48,15 +46,14 @@ export function tally(steps, row) {
 }
 
 export class Transferred extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["tall", "plain", "lines", "halves", "bars", "cells", "hops", "ends"]);
-  }
+  layers = ["tall", "plain", "lines", "halves", "bars", "cells", "hops", "ends"];
+  none = tr`Nothing was guessed for this call.`;
 
   told({ transfer, tree }) {
     return tree && transfer?.tokens?.[0]?.length ? transfer : null;
   }
 
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       m = told.tokens[0].length,
       wide = width >= NARROW,
@@ -71,7 +68,6 @@ export class Transferred extends StepPicture {
         x: (i) => left + (i ? first + (i - 0.5) * w : first / 2),
         y: (r) => base - (r + 1) * FLOOR,
       };
-    this.frame(at.foot + (wide ? 34 : 54));
     this.#column(told, at);
     const cells = this.#cells(told, tree, at),
       hops = this.#hops(at);
@@ -79,24 +75,17 @@ export class Transferred extends StepPicture {
     const end = this.#bars(at),
       wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
     this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), ROOF, at.foot, labels);
-    this.label(labels);
-    if (next) comeIn([...hops, ...cells], { opacity: 0 });
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
+    this.frame(at.foot + (wide ? 34 : 54), labels);
+    return [...hops, ...cells];
   }
 
   /** The column of the last token, through all layers, and the names of those that are read. */
   #column({ layer: l }, { rows, wide, left, first, base, foot, y, labels }) {
-    pool(this.tall, 1, () => svg("rect", { class: "dx-lift", rx: 8 })).forEach((box) =>
-      set(box, { x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 }),
-    );
+    const box = { x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 };
+    render(this.tall, [["rect", { class: "dx-lift", rx: 8, ...box }]]);
     const below = Array.from({ length: l }, (_, k) => base + ((k + 0.5) * DEEP) / l),
       lines = [...rows.map((_, r) => y(r) + FLOOR / 2), ...below];
-    pool(this.lines, lines.length, () => svg("path")).forEach((line, k) =>
-      set(line, { d: `M${left + 12},${lines[k].toFixed(1)}H${left + first - 12}` }),
-    );
+    render(this.lines, lines, (at) => ["path", { d: `M${left + 12},${at.toFixed(1)}H${left + first - 12}` }]);
     rows.forEach((row, r) => labels.push([left - 8, y(r) + 20, "end", wide ? tr`layer ${l + row}` : l + row]));
   }
 
@@ -105,45 +94,40 @@ export class Transferred extends StepPicture {
     const boxes = rows.flatMap((row, r) => Array.from({ length: m }, (_, i) => ({ row, r, i }))),
       roomy = w > 112,
       most = Math.floor((w - 16 - (roomy ? 44 : 0)) / LETTER);
-    pool(this.halves, m, () => svg("path", { class: "dx-eta", "data-s": "drafted" })).forEach((frame, i) => {
-      const [a, b] = [x(i + 1) - w / 2 + 3, x(i + 1) + w / 2 - 3];
-      set(frame, { d: `M${a},${base + 2}V${ROOF - 4}H${b}V${base + 2}Z` });
-    });
-    return pool(this.cells, boxes.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 4 }), svg("text"), svg("text", { "text-anchor": "end" })),
-    ).map((group, k) => {
-      const { row, r, i } = boxes[k],
-        [title, box, word, share] = group.childNodes,
-        whole = this.#word(tokens[row][i]),
+    const halves = Array.from({ length: m }, (_, i) => [x(i + 1) - w / 2 + 3, x(i + 1) + w / 2 - 3]),
+      half = { class: "dx-eta", "data-s": "drafted" };
+    render(this.halves, halves, ([a, b]) => [
+      "path",
+      { ...half, d: `M${a},${base + 2}V${ROOF - 4}H${b}V${base + 2}Z` },
+    ]);
+    return render(this.cells, boxes, ({ row, r, i }) => {
+      const whole = this.word(tokens[row][i]),
         known = i < emitted.length,
         right = known && tokens[row][i] === emitted[i],
-        percent = `${Math.round(100 * chances[row][i])} %`,
-        sign = right ? "✓ " : known ? "✕ " : "";
-      set(group, { "data-s": right ? "accepted" : known ? "masked" : "unreached" });
-      set(box, { x: x(i + 1) - w / 2 + 7, y: y(r) + 2, width: w - 14, height: FLOOR - 4 });
-      set(word, { x: x(i + 1) - (roomy ? w / 2 - 13 : 0), y: y(r) + 20, "text-anchor": roomy ? "start" : "middle" });
-      setText(word, sign + cut(whole, Math.max(1, most - sign.length)));
-      set(share, { x: x(i + 1) + w / 2 - 13, y: y(r) + 20 });
-      share.style.fill = "var(--ink)";
-      setText(share, roomy ? percent : "");
-      setText(title, `${whole}: ${percent}`);
-      return group;
+        share = `${Math.round(100 * chances[row][i])} %`,
+        sign = right ? "✓ " : known ? "✕ " : "",
+        word = { x: x(i + 1) - (roomy ? w / 2 - 13 : 0), y: y(r) + 20, "text-anchor": roomy ? "start" : "middle" },
+        beside = { x: x(i + 1) + w / 2 - 13, y: y(r) + 20, "text-anchor": "end", style: "fill:var(--ink)" };
+      return [
+        { "data-s": right ? "accepted" : known ? "masked" : "unreached" },
+        ["title", {}, `${whole}: ${share}`],
+        ["rect", { rx: 4, x: x(i + 1) - w / 2 + 7, y: y(r) + 2, width: w - 14, height: FLOOR - 4 }],
+        ["text", word, sign + cut(whole, Math.max(1, most - sign.length))],
+        ["text", beside, roomy ? share : ""],
+      ];
     });
   }
 
   /** The maps: from the column at layer l to the foot of each half column. */
   #hops({ m, base, x, y, labels }) {
-    const from = y(0) + FLOOR / 2;
-    return pool(this.hops, m, () =>
-      svg("g", { "data-s": "drafted" }, svg("path", "dx-arc"), svg("circle", { r: 5 })),
-    ).map((group, i) => {
-      const to = x(i + 1),
-        drop = base + 4 + (30 + 22 * i) / 0.75,
-        head = `M${to - 6},${base + 14}L${to},${base + 6}L${to + 6},${base + 14}`;
-      set(group.firstChild, { d: `M${x(0)},${from}C${x(0)},${drop} ${to},${drop} ${to},${base + 8}${head}` });
-      set(group.lastChild, { cx: x(0), cy: from });
+    const from = y(0) + FLOOR / 2,
+      places = Array.from({ length: m }, (_, i) => x(i + 1));
+    return render(this.hops, places, (to, i) => {
+      const drop = base + 4 + (30 + 22 * i) / 0.75,
+        head = `M${to - 6},${base + 14}L${to},${base + 6}L${to + 6},${base + 14}`,
+        d = `M${x(0)},${from}C${x(0)},${drop} ${to},${drop} ${to},${base + 8}${head}`;
       labels.push([to + 12, base + 24, "start", `W${"₁₂₃₄₅₆₇₈₉"[i] ?? ""}`]);
-      return group;
+      return [{ "data-s": "drafted" }, ["path", { class: "dx-arc", d }], ["circle", { r: 5, cx: x(0), cy: from }]];
     });
   }
 
@@ -157,17 +141,17 @@ export class Transferred extends StepPicture {
         [tree.tokens[0], 4],
       ];
     const items = [
-      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.#word(token), wide: first })),
+      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.word(token), wide: first })),
       ...Array.from({ length: m }, (_, i) => ({ x: x(i + 1), y: foot + 6, state: "masked", whole: "?" })),
       ...tree.emitted.map((token, i) => ({
         x: i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2,
         y: 4,
         state: i < kept ? "accepted" : own[i - kept].state,
-        whole: cut(this.#word(token), i < m || wide ? 99 : 4),
+        whole: this.word(token, i < m || wide ? 99 : 4),
         sign: wide || i < m,
       })),
     ].map((item) => ({ ...item, text: item.wide < w ? cut(item.whole, 4) : undefined }));
-    chips(this.ends, items, this.context.theme, w - 4);
+    this.chips(this.ends, items, w - 4);
     path.forEach((row, i) => {
       if (tree.ranks?.[row] > 0) labels.push([x(i + 1), ROOF - 10, "middle", tr`guess ${tree.ranks[row] + 1}`]);
     });
@@ -180,9 +164,10 @@ export class Transferred extends StepPicture {
       left = begin + 22,
       long = wide ? Math.min(130, this.width - left - 60) : 0,
       shares = counts.map(([right, checked]) => right / (checked || 1));
-    pool(this.bars, wide ? rows.length : 0, () => svg("rect", { class: "dx-warm", rx: 3 })).forEach((bar, r) =>
-      set(bar, { x: left, y: y(r) + 6, width: Math.max(1, long * shares[r]), height: FLOOR - 12 }),
-    );
+    render(this.bars, wide ? shares : [], (share, r) => {
+      const box = { x: left, y: y(r) + 6, width: Math.max(1, long * share), height: FLOOR - 12 };
+      return ["rect", { class: "dx-warm", rx: 3, ...box }];
+    });
     shares.forEach((share, r) => {
       const ends = wide ? [left + long * share + 6, "start"] : [this.width - 2, "end"];
       labels.push([ends[0], y(r) + 20, ends[1], `${Math.round(100 * share)} %`]);
@@ -192,15 +177,12 @@ export class Transferred extends StepPicture {
     return left + long + 110;
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`Nothing was guessed for this call.` : tr`Before the first step.`;
+  sentence(told, step, t) {
     const { accepted } = rowsOf(step.tree),
       { layer: l, layers: n } = told,
       by = l + 1 < n ? tr`layers ${l + 1} to ${n}` : l < n ? tr`layer ${n}` : tr`no layer`,
       wrote = many(step.tree.emitted.length, "token");
-    return tr`In call ${t - 1} the state of ${this.#word(told.source)} after layer ${l} was mapped to the places after \
+    return tr`In call ${t - 1} the state of ${this.word(told.source)} after layer ${l} was mapped to the places after \
 it, m = ${told.tokens[0].length}; refined by ${by}. Call ${t} accepts ${accepted} and writes ${wrote}.`;
   }
 }

@@ -2,7 +2,8 @@
 // gained.
 
 import { cut, glyphs } from "../player/codec.js";
-import { el, frame, legend, pool, set, setText, svg } from "../player/dom.js";
+import { el, frame, legend, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { tr, translated } from "../player/words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
@@ -22,47 +23,36 @@ export class DraftTree {
     this.edges = svg("g");
     this.nodes = svg("g");
     this.origins = new Origins(run);
-    const hatch = svg(
-      "pattern",
-      {
-        id: `dx-hatch-${context.id}`,
-        width: 6,
-        height: 6,
-        patternUnits: "userSpaceOnUse",
-        patternTransform: "rotate(45)",
-      },
-      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }),
-      svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }),
-    );
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree`, onpointerover: (event) => this.#point(event) },
-      svg("defs", {}, hatch),
-      this.slabs,
-      this.edges,
-      this.origins.threads,
-      this.origins.sources,
-      this.nodes,
-    );
+    const defs = svg("defs"),
+      size = { width: 6, height: 6 },
+      hatch = { id: `dx-hatch-${context.id}`, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+    render(defs, [
+      [
+        "pattern",
+        { ...hatch, ...size },
+        ["rect", { ...size, class: "dx-hatch-fill" }],
+        ["line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }],
+      ],
+    ]);
+    const { threads, sources } = this.origins,
+      label = { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` };
+    this.picture = svg("svg", label, defs, this.slabs, this.edges, threads, sources, this.nodes);
+    this.picture.addEventListener("pointerover", (event) => this.#point(event));
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
-    dom.append(
-      this.say,
-      ...(this.ghost ? [this.ghost.root] : []),
-      this.scroll,
-      el(
-        "div",
-        "dx-legend",
+    const tails = run.steps.some((step) => step.tree?.tails?.length),
+      said = [
+        chances(run),
+        tr`edge width: draft probability or rank`,
+        tails && tr`small cells: pseudo rows that predict further tokens from there`,
+      ].filter(Boolean),
+      looks = [
         ...states.map((s) => legend(context.theme, s)),
         ...key(run),
-        ...(chances(run) ? [el("span", {}, chances(run))] : []),
-        el("span", {}, tr`edge width: draft probability or rank`),
-        ...(run.steps.some((step) => step.tree?.tails?.length)
-          ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
-          : []),
-      ),
-    );
+        ...said.map((words) => el("span", {}, words)),
+      ];
+    dom.append(this.say, ...(this.ghost ? [this.ghost.root] : []), this.scroll, el("div", "dx-legend", ...looks));
   }
 
   /** The rows of a step's tree; without the target's own token where the limit of the answer cut it off. */
@@ -121,31 +111,16 @@ export class DraftTree {
     frame(this.picture, made.w, made.h);
     origins.show(0, made.top, (row) => at[number.get(row)], states, made.over, { pitch, size, room: wide });
     const kinds = kindsOf(tree);
-    pool(this.slabs, slabs.length, () =>
-      svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),
-    ).forEach((group, i) => {
-      const [box, name] = group.childNodes;
-      set(box, slabs[i].box);
-      set(name, slabs[i].name);
-      setText(name, slabs[i].text);
-    });
-    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
-      const { row, d } = edges[i];
-      set(path, { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
-    });
-    pool(this.nodes, kept.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        svg("rect", { height: NODE.h, rx: 6 }),
-        svg("rect", { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8 }),
-        svg("text", { x: 9, y: 16.5 }),
-        svg("text", { y: 16.5, "text-anchor": "end" }),
-        svg("g"),
-        svg("g"),
-      ),
-    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i], kept[i], kinds.get(kept[i]) ?? []));
+    render(this.slabs, slabs, ({ box, name, text }) => [
+      {},
+      ["rect", { class: "dx-slab", y: 1, rx: 8, ...box }],
+      ["text", name, text],
+    ]);
+    render(this.edges, edges, ({ row, d }) => [
+      "path",
+      { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state },
+    ]);
+    render(this.nodes, kept, (row, i) => this.#node(rows[row], at[i], row, kinds.get(row) ?? []));
   }
 
   #point({ target }) {
@@ -153,25 +128,25 @@ export class DraftTree {
     this.origins.lift(node?.dataset ?? {});
   }
 
-  #node(group, row, { x, y, w }, number, kinds) {
-    const [title, box, ring, text, mark, tail, stripes] = group.childNodes,
-      whole = glyphs(this.run.piece(row.token).text);
-    set(group, { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number });
-    set(box, { width: w });
-    set(ring, { width: w + 6 });
-    set(mark, { x: w - 7 });
-    pool(stripes, kinds.length, () => svg("rect", { class: "dx-stripe", x: 0, width: 5 })).forEach((stripe, j) =>
-      set(stripe, { y: (NODE.h / kinds.length) * j, height: NODE.h / kinds.length, "data-source": kinds[j] }),
-    );
-    box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
-    setText(title, `${whole}: ${tell(row)}`);
-    pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
-      (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
-    );
-    const sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
-      said = `${chosenBy(row)} ${sign}`.trim();
-    setText(text, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR)));
-    setText(mark, said);
+  #node(row, { x, y, w }, number, kinds) {
+    const whole = glyphs(this.run.piece(row.token).text),
+      high = NODE.h / kinds.length,
+      sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
+      said = `${chosenBy(row)} ${sign}`.trim(),
+      hatch = row.state === "unreached" ? `fill:url(#dx-hatch-${this.context.id})` : "",
+      ring = { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8, width: w + 6 },
+      stripe = { class: "dx-stripe", x: 0, width: 5, height: high },
+      tail = { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 };
+    return [
+      { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number },
+      ["title", {}, `${whole}: ${tell(row)}`],
+      ["rect", { height: NODE.h, rx: 6, width: w, style: hatch }],
+      ["rect", ring],
+      ["text", { x: 9, y: 16.5 }, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR))],
+      ["text", { y: 16.5, "text-anchor": "end", x: w - 7 }, said],
+      ["g", {}, ...Array.from({ length: row.tail ?? 0 }, (_, j) => ["rect", { ...tail, x: 6 + TAIL.x * j }])],
+      ["g", {}, ...kinds.map((kind, j) => ["rect", { ...stripe, y: high * j, "data-source": kind }])],
+    ];
   }
 
   describe(t) {
@@ -188,12 +163,6 @@ export class DraftTree {
         : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
       along = tails && tr`Pseudo rows in this forward: ${tails}.`;
-    return (
-      tr`${drafted} drafted, ${accepted} accepted${gained}.` +
-      [along, told(tree)]
-        .filter(Boolean)
-        .map((text) => ` ${text}`)
-        .join("")
-    );
+    return [tr`${drafted} drafted, ${accepted} accepted${gained}.`, along, told(tree)].filter(Boolean).join(" ");
   }
 }

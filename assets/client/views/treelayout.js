@@ -13,23 +13,18 @@ export const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hang
  * rows; all: columns of the deepest tree; byPass: whether the value of a row is its pass; aligned, least, plan: of the
  * sources. A row that is shown is told how many below it are folded. */
 export function layout({ rows, tails, all, wide, byPass, aligned, least, plan }) {
-  const shown = fold(
-    rows.map((r) => r.parent),
-    rows.map((r) => r.why),
-  );
+  const [above, fates] = ["parent", "why"].map((name) => rows.map((row) => row[name])),
+    shown = fold(above, fates);
   const kept = rows.map((_, i) => i).filter((i) => shown[i]),
     number = new Map(kept.map((row, i) => [row, i]));
   rows.forEach((row, i) => {
     if (shown[i]) return;
-    let above = row.parent;
-    while (!shown[above]) above = rows[above].parent;
-    rows[above].folded = (rows[above].folded ?? 0) + 1;
+    let seen = row.parent;
+    while (!shown[seen]) seen = rows[seen].parent;
+    rows[seen].folded = (rows[seen].folded ?? 0) + 1;
   });
-  const {
-    places,
-    rows: height,
-    columns,
-  } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
+  const parents = kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))),
+    { places, rows: height, columns } = tidy(parents);
   const below = tails ? TAIL.y : 0,
     narrowest = (all - 1) * NODE.least + NODE.least - NODE.gap + 8,
     over = aligned || least + APART + narrowest > wide,

@@ -2,15 +2,12 @@
 // its probability. Below, as it verifies: the filled block read from left to right, and what each row says comes next.
 // Where the two agree the guess is kept; at the first place where they do not, the verdict is.
 
-import { chips } from "../player/chips.js";
-import { glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted, refused, shareIn } from "./onepass.js";
 
 export const view = { name: "TwoRoles", title: "One model in two roles", place: 64, needs: ["tworoles"] };
 
@@ -22,19 +19,14 @@ const WIDEST = 128, // of a place, in CSS pixels
 const head = (x, y, dx) => `M${x - 6 * dx},${y - 5}L${x},${y}L${x - 6 * dx},${y + 5}`;
 
 export class TwoRoles extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["boxes", "lines", "bars", "drafts", "verdicts", "ends", "cuts"]);
-  }
+  layers = ["boxes", "lines", "bars", "drafts", "verdicts", "ends", "cuts"];
+  none = tr`No block was filled in this step.`;
 
   told({ tworoles, tree }) {
     return tree && tworoles?.drafted.length > 1 ? tworoles : null;
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       B = told.drafted.length,
       w = Math.min(WIDEST, (width - 4) / (B + 1)), // the last column is the bonus token's
@@ -44,13 +36,12 @@ export class TwoRoles extends StepPicture {
       verdict = under + 34,
       written = verdict + CHIP + 34;
     const at = { B, w, draft, way, under, verdict, written, labels: [], x: (i) => (i + 0.5) * w };
-    this.frame(written + CHIP + 20);
     const moving = this.#drafted(told, tree, at);
     moving.push(...this.#judged(told, tree, at));
     this.#both(at);
     this.#written(tree, at);
-    this.label(at.labels);
-    if (next) comeIn(moving, { opacity: 0 });
+    this.frame(written + CHIP + 20, at.labels);
+    return moving;
   }
 
   /** The guesses, each with its probability; the first place holds the text's last token. */
@@ -58,18 +49,17 @@ export class TwoRoles extends StepPicture {
     const { rows } = rowsOf(tree),
       state = (i) => (i ? (rows[i]?.state ?? "unreached") : "old");
     labels.push([2, 16, "start", tr`drafts: reads the block both ways`]);
-    pool(this.bars, drafted.length - 1, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((group, j) => {
-      const i = j + 1,
-        high = Math.max(2, BARS * chances[i]),
-        share = percent(chances[i]);
-      set(group, { "data-s": state(i) });
-      set(group.firstChild, { x: x(i) - w * 0.27, y: draft - 4 - high, width: w * 0.54, height: high });
-      if (w > 34) labels.push([x(i), draft - 8 - high, "middle", w < 48 ? share.replace(" %", "") : share]);
+    const places = drafted.slice(1).map((_, j) => j + 1);
+    render(this.bars, places, (i) => {
+      const high = Math.max(2, BARS * chances[i]),
+        box = { rx: 3, x: x(i) - w * 0.27, y: draft - 4 - high, width: w * 0.54, height: high };
+      if (w > 34) labels.push([x(i), draft - 8 - high, "middle", shareIn(chances[i], w)]);
+      return [{ "data-s": state(i) }, ["rect", box]];
     });
     const items = drafted.map((token, i) => ({
-      ...{ x: x(i), y: draft, state: state(i), whole: this.#word(token), sign: i > 0 },
+      ...{ x: x(i), y: draft, state: state(i), whole: this.word(token), sign: i > 0 },
     }));
-    return chips(this.drafts, items, this.context.theme, w - 4);
+    return this.chips(this.drafts, items, w - 4);
   }
 
   /** What each causal row says of the place after it. */
@@ -78,9 +68,9 @@ export class TwoRoles extends StepPicture {
       state = (i) => (i < accepted ? "accepted" : i === accepted ? (broke ? "correction" : "bonus") : "unreached");
     labels.push([2, under, "start", tr`verifies: reads it from left to right`]);
     const items = verdict.map((token, i) => ({
-      ...{ x: x(i + 1), y: row, state: state(i), whole: this.#word(token), sign: i <= accepted },
+      ...{ x: x(i + 1), y: row, state: state(i), whole: this.word(token), sign: i <= accepted },
     }));
-    return chips(this.verdicts, items, this.context.theme, w - 4);
+    return this.chips(this.verdicts, items, w - 4);
   }
 
   /** The two ways of attention: a line with two heads, and one with one. */
@@ -95,40 +85,24 @@ export class TwoRoles extends StepPicture {
       paths.push([`M${x(i)},${draft + CHIP + 2}V${way}`, "dx-blank"]);
       paths.push([`M${x(i + 1)},${one}V${verdict - 2}`, "dx-blank"]);
     }
-    pool(this.lines, paths.length, () => svg("path", { fill: "none" })).forEach((line, i) =>
-      set(line, { d: paths[i][0], class: paths[i][1] }),
-    );
+    render(this.lines, paths, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
     const frames = [
-      [HEAD, way + 12],
-      [under + 8, verdict + CHIP + 8],
+      { y: HEAD, width: B * w, height: way + 12 - HEAD },
+      { y: under + 8, width: (B + 1) * w, height: verdict + CHIP - under },
     ];
-    pool(this.boxes, 2, () => svg("rect", { class: "dx-lift", rx: 10 })).forEach((box, i) => {
-      const [top, end] = frames[i];
-      set(box, { x: 1, y: top, width: (B + i) * w, height: end - top });
-    });
+    render(this.boxes, frames, (box) => ["rect", { class: "dx-lift", rx: 10, x: 1, ...box }]);
   }
 
   /** What the round wrote, under the verdicts, and where the two roles part. */
-  #written(tree, { w, draft, verdict, written, labels, x }) {
-    const { rows, accepted } = rowsOf(tree),
-      own = rows.slice(tree.tokens.length),
-      items = tree.emitted.map((token, i) => ({
-        ...{ x: x(i + 1), y: written, whole: this.#word(token), sign: true },
-        state: i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"),
-      }));
-    chips(this.ends, items, this.context.theme, w - 4);
-    labels.push([2, written - 10, "start", tr`written`]);
-    const broke = tree.why.includes("mismatch"),
-      line = (accepted + 1) * w;
-    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
-      set(path, { d: `M${line},${draft - 6}V${verdict + CHIP + 4}` }),
-    );
+  #written(tree, { w, draft, verdict, written: y, labels, x }) {
+    const { accepted } = rowsOf(tree);
+    const items = emitted(this, tree, (i) => x(i + 1), y);
+    this.chips(this.ends, items, w - 4);
+    labels.push([2, y - 10, "start", tr`written`]);
+    refused(this, tree, { line: (accepted + 1) * w, roof: draft + 4, foot: verdict + CHIP + 4 });
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No block was filled in this step.` : tr`Before the first step.`;
+  sentence(told, step) {
     const { accepted } = rowsOf(step.tree),
       k = told.drafted.length - 1,
       calls = Math.max(...told.passes);

@@ -50,7 +50,7 @@ export function tiles(run, t) {
 export class Units extends StepPicture {
   load(run, dom, context) {
     this.dom = dom;
-    this.sliding = new Sliding("β", tr`Confidence threshold`, () => this.show(this.t), { max: 1.05 });
+    this.sliding = new Sliding(this, "unit.beta", "β", tr`Confidence threshold`, [0, 1.05, 0.01]);
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
     this.key = el(
       "div",
@@ -61,13 +61,9 @@ export class Units extends StepPicture {
     this.begin(run, dom, context, ["bars", "ones", "frames", "cells", this.line], this.sliding.dom, this.key);
   }
 
-  /** The window of a step, and how many of it are written at a line. */
+  /** The window of a step. */
   #window(index) {
     return this.run.steps[index]?.unit ?? { sure: [], start: 0, written: 0, beta: 1 };
-  }
-
-  #taken(line) {
-    return this.run.asked(this.t, "unit", "beta", line) ?? this.#window(this.t - 1).written;
   }
 
   told() {
@@ -75,9 +71,9 @@ export class Units extends StepPicture {
   }
 
   also(made) {
-    const { sure, beta } = this.#window(this.t - 1),
-      count = this.#taken(this.sliding.at(beta));
-    this.sliding.show(beta, made?.length > 0 && sure.length > 0, tr`${count} of ${sure.length} written`);
+    const { sure, beta, written } = this.#window(this.t - 1),
+      said = tr`${this.sliding.decided(written)} of ${sure.length} written`;
+    this.sliding.show(beta, made?.length > 0 && sure.length > 0, said);
   }
 
   draw(made, _, next) {
@@ -120,7 +116,7 @@ export class Units extends StepPicture {
       at: start + wrote + i,
     }));
     this.#cells([...cells, ...ahead], { x, w });
-    this.#bars({ sure, start, count: this.#taken(threshold), threshold }, { x, w });
+    this.#bars({ sure, start, count: this.sliding.decided(wrote), threshold }, { x, w });
     const all = made.reduce((n, { tokens }) => n + tokens.length, 0),
       after = x(Math.max(end, first)) + 8,
       said = (n) => (narrow ? n : tr`${n} model calls`);

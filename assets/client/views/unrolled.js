@@ -1,11 +1,10 @@
 // An MTP layer as a loop that is unrolled: the model's stack says the newest token; beside it one layer, drawn once for
 // each run. State and token go in, a state and a draft come out, and both go into the next run.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { CHIP } from "../player/chips.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -35,32 +34,22 @@ export function broke({ tokens, accepted }) {
 }
 
 export class Unrolled extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["plain", "paths", "parts", "beads", "cells", "crack"]);
-  }
+  layers = ["plain", "paths", "parts", "beads", "cells", "crack"];
+  none = tr`The model read; the layer drafted nothing.`;
 
   told({ unrolled, tree }) {
     return tree && unrolled?.drafts.length ? unrolled : null;
   }
 
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       k = told.drafts.length,
       wide = width >= NARROW,
       left = wide ? LEFT : 0,
       columns = k + 2, // the model, the runs, and a place for the bonus token
       w = Math.min(WIDEST, (width - left) / columns),
-      at = {
-        k,
-        wide,
-        w,
-        left,
-        x: (i) => left + (i + 0.5) * w,
-        half: w / 2 - (w > 100 ? 22 : w > 60 ? 12 : 7),
-        labels: [],
-      };
-    Object.assign(at, broke(tree));
-    this.frame(HIGH);
+      half = w / 2 - (w > 100 ? 22 : w > 60 ? 12 : 7),
+      at = { k, wide, w, left, x: (i) => left + (i + 0.5) * w, half, labels: [], ...broke(tree) };
     const moving = [...this.#paths(at), ...this.#parts(told, at), ...this.#beads(at)];
     const cells = this.#cells(told, tree, at);
     this.#crack(at);
@@ -68,12 +57,8 @@ export class Unrolled extends StepPicture {
     const end = left + columns * w + 16,
       wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
     this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), BOX, READ + CHIP, at.labels);
-    this.label(at.labels);
-    if (next) comeIn([...moving, ...cells], { opacity: 0 });
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
+    this.frame(HIGH, at.labels);
+    return [...moving, ...cells];
   }
 
   /** Who is at work in a column: the model in the first, then the layer. */
@@ -100,19 +85,11 @@ export class Unrolled extends StepPicture {
       ways.push([i + 1, who, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
       ways.push([i + 1, "", `M${middle},${SAYS + CHIP / 2}H${gap}q5,0 5,6V${READ + CHIP / 2 - 6}q0,6 5,6H${to}`]);
     }
-    return pool(this.paths, ways.length, () => svg("path")).map((path, n) => {
-      const [i, who, d, state] = ways[n];
-      set(path, {
-        d,
-        class: who ? "dx-source dx-exit" : "dx-eta",
-        "data-source": who || null,
-        opacity: this.#faint(at, i),
-      });
-      path.style.fill = "none";
-      path.style.stroke = who ? "var(--edge)" : "var(--muted)";
-      path.style.strokeWidth = state ? 3.5 : 1.8;
-      path.style.opacity = this.#faint(at, i);
-      return path;
+    return render(this.paths, ways, ([i, who, d, state]) => {
+      const look = { class: who ? "dx-source dx-exit" : "dx-eta", "data-source": who || null },
+        opacity = this.#faint(at, i),
+        stroke = `stroke:var(--${who ? "edge" : "muted"});stroke-width:${state ? 3.5 : 1.8}`;
+      return ["path", { d, ...look, opacity, style: `fill:none;${stroke};opacity:${opacity}` }];
     });
   }
 
@@ -126,57 +103,48 @@ export class Unrolled extends StepPicture {
     }
     boxes.push([0, "model", BOX, PART, w > 100 ? tr`final norm` : roomy ? tr`norm` : ""]);
     for (let line = 0; line < Math.min(layers, 6); line++) boxes.push([0, "line", BOX + PART + 12 + line * 17, 1, ""]);
-    return pool(this.parts, boxes.length, () =>
-      svg("g", {}, svg("rect", { class: "dx-source", rx: 6 }), svg("text", { "text-anchor": "middle" })),
-    ).map((group, n) => {
-      const [i, who, y, height, text] = boxes[n],
-        inset = who === "line" ? Math.min(12, half / 2) : 0;
-      set(group, { "data-source": who === "line" ? "model" : who });
-      group.style.opacity = this.#faint(at, i);
-      set(group.firstChild, { x: x(i) - half + inset, y, width: 2 * (half - inset), height });
-      set(group.lastChild, { x: x(i), y: y + 14.5 });
-      setText(group.lastChild, text);
-      return group;
+    return render(this.parts, boxes, ([i, who, y, height, text]) => {
+      const inset = who === "line" ? Math.min(12, half / 2) : 0,
+        box = { class: "dx-source", rx: 6, x: x(i) - half + inset, y, width: 2 * (half - inset), height };
+      return [
+        { "data-source": who === "line" ? "model" : who, style: `opacity:${this.#faint(at, i)}` },
+        ["rect", box],
+        ["text", { ...MIDDLE, x: x(i), y: y + 14.5 }, text],
+      ];
     });
   }
 
   /** The state behind each column. */
   #beads({ k, x, ...at }) {
-    return pool(this.beads, k + 1, () => svg("g", { class: "dx-source" }, svg("circle", { r: 6 }))).map((group, i) => {
-      set(group, { "data-source": this.#who(i) });
-      group.style.opacity = this.#faint(at, i);
-      set(group.firstChild, { cx: x(i), cy: STATE });
-      return group;
-    });
+    const places = Array.from({ length: k + 1 }, (_, i) => i);
+    return render(this.beads, places, (i) => [
+      { class: "dx-source", "data-source": this.#who(i), style: `opacity:${this.#faint(at, i)}` },
+      ["circle", { r: 6, cx: x(i), cy: STATE }],
+    ]);
   }
 
   /** Tokens: what each column says, what went into it, and what was written. */
   #cells({ read, drafts, chances }, tree, { k, w, x, wide, labels }) {
     const { rows, accepted } = rowsOf(tree),
       own = rows.slice(tree.tokens.length),
-      items = [{ x: x(0), y: SAYS, state: "old", whole: this.#word(read[0]) }];
+      items = [{ x: x(0), y: SAYS, state: "old", whole: this.word(read[0]) }];
     for (let i = 1; i <= k; i++) {
-      items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.#word(drafts[i - 1]), sign: true });
-      items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.#word(read[i - 1]) });
-      labels.push([
-        x(i),
-        SAYS + CHIP + 18,
-        "middle",
-        w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]),
-      ]);
+      const share = w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]);
+      items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.word(drafts[i - 1]), sign: true });
+      items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.word(read[i - 1]) });
+      labels.push([x(i), SAYS + CHIP + 18, "middle", share]);
     }
     tree.emitted.forEach((token, i) => {
       const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
-      items.push({ x: x(i + 1), y: 4, state, whole: this.#word(token), sign: wide });
+      items.push({ x: x(i + 1), y: 4, state, whole: this.word(token), sign: wide });
     });
-    return chips(this.cells, items, this.context.theme, w - 4);
+    return this.chips(this.cells, items, w - 4);
   }
 
   /** Where the chain broke. */
   #crack({ at, w, left, labels }) {
-    pool(this.crack, at ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((line) =>
-      set(line, { d: `M${left + at * w},0V${SAYS + 5}` }),
-    );
+    const d = `M${left + at * w},0V${SAYS + 5}`;
+    render(this.crack, at ? [["path", { class: "dx-cut", d }]] : []);
     const middle = left + (at + 0.5) * w;
     if (at) labels.push([Math.max(72, Math.min(middle, this.width - 72)), HIGH - 4, "middle", tr`✕ chain broke here`]);
   }
@@ -204,10 +172,7 @@ export class Unrolled extends StepPicture {
     for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`The model read; the layer drafted nothing.` : tr`Before the first step.`;
+  sentence(told, step) {
     const k = told.drafts.length,
       { kept, at } = broke(step.tree),
       ran = tr`One layer, run ${k} times: first on the model's state h, then on its own h′.`,

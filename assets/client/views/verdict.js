@@ -41,17 +41,15 @@ export class Verdict {
       shown = runners.every(({ run, seen }) => !all.includes(run) || (run.end && seen)),
       ready = shown && found.others.every((run) => pairOf(run, found.basis));
     this.root.toggleAttribute("data-ready", ready);
+    const mark = (name, value) => name === "check" && (value ? "right" : "wrong"),
+      part = ({ text, name, value, receipt }) =>
+        figure(text, receipt, { "data-part": name, "data-mark": mark(name, value) });
     // one line for each run that is held against another, told or not: the players below do not move
     pool(this.root, found.others.length, () => el("p")).forEach((line, i) => {
       if (!ready) return void setText(line, i ? "\u00a0" : WORDS.waits);
       const run = found.others[i],
         place = runners.find((runner) => runner.run === run).slot + 1;
-      line.replaceChildren(
-        el("strong", {}, `${place} ${nameOf(run, all)}: `),
-        ...verdict(run, found.basis).map(({ text, name, value, receipt }) =>
-          figure(text, receipt, { "data-part": name, "data-mark": name === "check" && (value ? "right" : "wrong") }),
-        ),
-      );
+      line.replaceChildren(el("strong", {}, `${place} ${nameOf(run, all)}: `), ...verdict(run, found.basis).map(part));
     });
   }
 }

@@ -3,51 +3,40 @@
 
 import { glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { converging } from "./converging.js";
-import { isRight } from "./plainly.js";
+import { answerOf } from "./plainly.js";
 import { layout } from "./votelayout.js";
 
 export const view = { name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] };
 
 export class Vote extends StepPicture {
-  load(run, dom, context) {
-    this.begin(run, dom, context, ["marks", "strip", "boxes", "blocks", "feet", "estimates"]);
-  }
-
-  told({ vote }) {
-    return vote;
-  }
+  layers = ["marks", "strip", "boxes", "blocks", "feet", "estimates"];
 
   draw(vote, _, next) {
     const { run, width } = this,
-      right = run.verdict ? vote.answers.findIndex((answer) => isRight(run, answer)) : null,
+      right = run.verdict ? vote.answers.findIndex((answer) => answerOf(run, answer)[1]) : null,
       { height, labels, parts } = layout(vote, width, right);
-    this.frame(height);
     if (vote.whole) labels.unshift(...converging(this.estimates, vote, right, width));
     this.estimates.style.display = vote.whole ? "" : "none";
     for (const [name, items] of Object.entries(parts)) this.#paint(this[name], items);
-    this.label(labels);
+    this.frame(height, labels);
     if (next)
       comeIn([...this.blocks.childNodes].slice(0, parts.blocks.length), { transform: "translateY(-60px)", opacity: 0 });
   }
 
   /** Boxes with a word each: [{x, y, w, h, style, word, ink, title, dash}]. */
   #paint(layer, items) {
-    const node = () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }), svg("text", { "text-anchor": "middle" }));
-    pool(layer, items.length, node).forEach((group, n) => {
-      const { x, y, w, h, style, word = "", ink = "var(--text)", title = "", state = "" } = items[n],
-        [name, box, text] = group.childNodes;
-      setText(name, title);
-      set(group, { "data-s": state });
-      set(box, { x, y, width: Math.max(1, w), height: Math.max(1, h), style });
-      set(text, { x: x + w / 2, y: y + h / 2 + 4, style: `fill:${state ? "var(--ink)" : ink}` });
-      setText(text, word);
-    });
+    render(layer, items, ({ x, y, w, h, style, word = "", ink = "var(--text)", title = "", state = "" }) => [
+      { "data-s": state },
+      ["title", {}, title],
+      ["rect", { rx: 3, x, y, width: Math.max(1, w), height: Math.max(1, h), style }],
+      ["text", { ...MIDDLE, x: x + w / 2, y: y + h / 2 + 4, style: `fill:${state ? "var(--ink)" : ink}` }, word],
+    ]);
   }
 
   describe(t) {

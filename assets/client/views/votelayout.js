@@ -94,32 +94,19 @@ function strip({ vote, width, first, labels, parts }) {
   const lost = order.filter(gone).length,
     kept = order.length - lost,
     repeats = order.filter((i) => (vote.copies?.[i] ?? -1) >= 0).length;
-  labels.push(
-    [
-      4,
-      14,
-      "start",
+  const n = order.length,
+    said =
       width < NARROW
-        ? tr`${order.length} paths; colour: answer; height: probability`
-        : tr`${order.length} sampled paths, the same for each rule. Colour: answer. Height: probability per token`,
-    ],
-    [
-      4,
-      foot + 18,
-      "start",
-      width < NARROW ? tr`pale: same text again` : tr`pale: ${repeats} repeat the text of another path`,
-    ],
-  );
+        ? tr`${n} paths; colour: answer; height: probability`
+        : tr`${n} sampled paths, the same for each rule. Colour: answer. Height: probability per token`,
+    pale = width < NARROW ? tr`pale: same text again` : tr`pale: ${repeats} repeat the text of another path`;
+  labels.push([4, 14, "start", said], [4, foot + 18, "start", pale]);
   if (lost) {
     parts.marks.push({ x: 4 + kept * w, y: foot + 5, w: lost * w - 3, h: 3, style: "fill:var(--warn)" });
     const x = 4 + (kept + lost / 2) * w,
-      near = x + 110 > width;
-    labels.push([
-      near ? width - 4 : x,
-      foot + (width < NARROW ? 36 : 24),
-      near ? "end" : "middle",
-      tr`${lost} unlikely: dropped by RPC`,
-    ]);
+      y = foot + (width < NARROW ? 36 : 24),
+      words = tr`${lost} unlikely: dropped by RPC`;
+    labels.push(x + 110 > width ? [width - 4, y, "end", words] : [x, y, "middle", words]);
   }
 }
 
@@ -134,51 +121,26 @@ function rule({ vote, first, right: best, labels, parts }, tally, left, top, wid
     won = tally.winner ?? -1,
     right = best === null ? null : won === best,
     name = won < 0 ? tr`no answer` : glyphs(vote.answers[won], 12);
-  parts.boxes.push({
-    x: left,
-    y: top,
-    w: width,
-    h: COLUMN + FOOT + 48,
-    style: "fill:none;stroke:var(--line)",
-  });
+  parts.boxes.push({ x: left, y: top, w: width, h: COLUMN + FOOT + 48, style: "fill:none;stroke:var(--line)" });
   labels.push([left + 8, top + 18, "start", HEADINGS[tally.rule] ?? tally.rule]);
   const sign = marked(right);
   made.forEach(({ of, blocks, sum }, n) => {
     const x = left + 8 + n * w;
     let y = foot;
     for (const { i, share } of [...blocks].sort((a, b) => b.share - a.share)) {
-      const h = (COLUMN * size(i, share)) / most;
+      const h = (COLUMN * size(i, share)) / most,
+        word = !share && h > 13 ? "✕" : "";
       y -= h;
-      parts.blocks.push({
-        x,
-        y: y + 1,
-        w: w - 10,
-        h: h - 2,
-        style: look(vote, first, i, !share),
-        word: !share && h > 13 ? "✕" : "",
-      });
+      parts.blocks.push({ x, y: y + 1, w: w - 10, h: h - 2, style: look(vote, first, i, !share), word });
     }
     const answer = of < 0 ? tr`others` : cut(glyphs(vote.answers[of]), Math.max(3, Math.floor(w / 8))),
       worth = counting ? `${sum}×` : Number(sum.toPrecision(2));
-    if (of >= 0 && of === won)
-      parts.feet.push({
-        x: x - 3,
-        y: foot + 4,
-        w: w - 4,
-        h: 36,
-        style: "fill:none;stroke:var(--text);stroke-width:2",
-      });
+    const frame = { x: x - 3, y: foot + 4, w: w - 4, h: 36, style: "fill:none;stroke:var(--text);stroke-width:2" };
+    if (of >= 0 && of === won) parts.feet.push(frame);
     labels.push([x + (w - 10) / 2, foot + 18, "middle", answer], [x + (w - 10) / 2, foot + 34, "middle", worth]);
   });
-  const said = `→ ${name}${tally.tied ? tr` (tie)` : ""} ${sign}`,
-    state = right === null ? "old" : right ? "accepted" : "rejected";
-  parts.feet.push({
-    x: left + 8,
-    y: foot + 46,
-    w: 7.4 * said.length + 18,
-    h: 22,
-    style: "fill:var(--fill);stroke:var(--edge)",
-    word: said,
-    state,
-  });
+  const word = `→ ${name}${tally.tied ? tr` (tie)` : ""} ${sign}`,
+    state = right === null ? "old" : right ? "accepted" : "rejected",
+    box = { x: left + 8, y: foot + 46, w: 7.4 * word.length + 18, h: 22 };
+  parts.feet.push({ ...box, style: "fill:var(--fill);stroke:var(--edge)", word, state });
 }

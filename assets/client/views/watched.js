@@ -24,7 +24,7 @@ const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
 
 export class Watched extends StepPicture {
   load(run, dom, context) {
-    this.factor = new Sliding(tr`thresholds ×`, tr`Thresholds, times`, () => this.show(this.t), { max: 2, step: 0.05 });
+    this.factor = new Sliding(this, "watched.factor", tr`thresholds ×`, tr`Thresholds, times`, [0, 2, 0.05]);
     const layers = ["saved", "axis", "plain", "line", "stairs", "ticks", "ticker", "dots", "cells"];
     this.begin(run, dom, context, layers, this.factor.dom);
   }
@@ -33,14 +33,14 @@ export class Watched extends StepPicture {
     return this.run.steps.slice(0, t).flatMap(({ watched }) => (watched?.tokens.length ? [watched] : []));
   }
 
-  /** The threshold of forward g, as step t has it. */
-  #bar(t, g, factor = 1) {
-    return factor * (this.run.asked(t, "watched", "bar", g) ?? 0);
+  /** The threshold of forward g: as recorded up to step t, then as that answers. */
+  #bar(t, g) {
+    return (g > t ? null : this.run.steps[g - 1].choice?.threshold) ?? this.run.asked(t, "watched", "bar", g);
   }
 
-  /** Whether the answer of step t reaches its threshold times a factor: then the rest is written. */
-  #leaps(t, factor = 1) {
-    return Boolean(this.run.asked(t, "watched", "factor", factor));
+  /** Whether the answer of step t reaches its threshold: then the rest is written. */
+  #leaps(t) {
+    return this.factor.decided(this.run.steps[t - 1].choice?.chosen === "all-in", t);
   }
 
   told({ watched }) {
@@ -49,7 +49,7 @@ export class Watched extends StepPicture {
 
   also(told) {
     const { steps } = this.run,
-      stop = told && steps.find((_, i) => this.#leaps(i + 1, this.factor.at(1)))?.watched,
+      stop = told && steps.find((_, i) => this.#leaps(i + 1))?.watched,
       said = stop ? tr`stops at forward ${stop.forward}: ${this.#reading(stop)}` : tr`no recorded forward stops`;
     this.factor.show(1, Boolean(told), said);
   }
@@ -58,7 +58,7 @@ export class Watched extends StepPicture {
     return cut(tokens.map((id) => (this.run.eos.has(id) ? " " : "") + glyphs(this.run.piece(id).text)).join(""), most);
   }
 
-  draw(told, _, next) {
+  draw(told, { choice }, next) {
     const { run, width } = this,
       wide = width >= 640,
       left = wide ? 64 : 34,
@@ -102,7 +102,7 @@ export class Watched extends StepPicture {
     items.forEach(({ x: middle }, i) => labels.push([middle, NOW + CHIP + 16, "middle", short(told.leads[i])]));
     labels.push([0, NOW + 17, "start", wide ? tr`answer` : ""], [0, NOW + CHIP + 16, "start", tr`lead`]);
     const end = (items.at(-1)?.x ?? 0) + 44,
-      bar = this.#bar(this.t, told.forward);
+      bar = factor * choice.threshold;
     if (wide)
       labels.push([
         end,
@@ -120,7 +120,9 @@ export class Watched extends StepPicture {
     let path = "",
       last = null;
     for (let g = 1; g <= n; g++) {
-      const bar = this.#bar(this.t, g, factor);
+      const own = this.#bar(this.t, g),
+        bar = factor * own;
+      if (own === null) break;
       if (bar !== last) {
         path += `${path ? "V" : `M${left},`}${y(bar).toFixed(1)}`;
         labels.push([left + (g - 1) * unit + 4, y(bar) - 5, "start", tr`threshold ${short(bar)}`]);
@@ -197,16 +199,16 @@ export class Watched extends StepPicture {
   }
 
   describe(t) {
-    const told = this.run.steps[t - 1]?.watched;
+    const { watched: told, choice } = this.run.steps[t - 1] ?? {};
     if (!told) return t ? tr`No answer is watched in this step.` : tr`Before the first step.`;
     const reading = this.#reading(told),
       before = this.#all(t).toReversed(),
       since = before.findIndex((one) => this.#reading(one) !== reading),
       same = since < 0 ? before.length : since,
-      bar = this.#bar(t, told.forward),
+      bar = choice.threshold,
       value = mean(told.leads);
     const said = tr`The answer would read ${reading}, for ${many(same, "alone")}; mean lead ${short(value)}`;
-    return this.#leaps(t)
+    return choice.chosen === "all-in"
       ? tr`${said}, at least ${short(bar)}: the ${told.open} masks left are written at once.`
       : tr`${said}, below ${short(bar)}: the schedule goes on.`;
   }

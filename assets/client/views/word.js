@@ -2,8 +2,10 @@
 // their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
 
 import { glyphs, unpack } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { fill } from "../player/pixels.js";
+import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -96,10 +98,7 @@ export class Word extends StepPicture {
       );
     else if (t && atOnce) labels.push([0, y.bars + BAR + 15, "start", tr`context: occupied?`]);
     this.label(labels);
-    pool(this.heads, heads.length, () => svg("text", { "font-weight": 600 })).forEach((text, i) => {
-      set(text, { x: heads[i][0], y: heads[i][1] });
-      setText(text, heads[i][2]);
-    });
+    render(this.heads, heads, ([x, y, words]) => ["text", { "font-weight": 600, x, y }, words]);
     if (next) comeIn(boxes.slice(places.findIndex(({ step }) => step === t - 1)), { opacity: 0 });
   }
 
@@ -109,15 +108,8 @@ export class Word extends StepPicture {
     this.image.style.display = pixels ? "" : "none";
     if (!pixels || this.drawn === pixels) return;
     this.drawn = pixels;
-    const {
-        values,
-        shape: [height, width],
-      } = unpack(pixels),
-      pen = this.canvas.getContext("2d");
-    Object.assign(this.canvas, { width, height });
-    const image = pen.createImageData(width, height);
-    values.forEach((grey, i) => image.data.set([grey * 255, grey * 255, grey * 255, 255], 4 * i));
-    pen.putImageData(image, 0, 0);
+    const { values, shape } = unpack(pixels);
+    fill(this.canvas, shape, (i) => Array(3).fill(values[i]));
     set(this.image, { href: this.canvas.toDataURL() });
   }
 
@@ -126,60 +118,47 @@ export class Word extends StepPicture {
     const some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, now: step === t - 1, i }] : [])),
       rows = some.filter(({ now }) => now).map(({ looked }) => looked),
       columns = rows[0]?.length ?? 0;
-    pool(this.strip, columns, () => svg("rect", { height: STRIP, class: "dx-warm" })).forEach((cell, i) =>
-      set(cell, {
-        x: left + (i * w) / columns,
-        y: y.strip,
-        width: w / columns,
-        opacity: Math.max(...rows.map((row) => row[i])).toFixed(3),
-      }),
-    );
-    pool(this.lines, some.length, () => svg("path")).forEach((line, at) => {
-      const { looked, now, i } = some[at],
-        whole = looked.reduce((a, b) => a + b, 0) || 1,
+    const column = Array.from({ length: columns }, (_, i) => Math.max(...rows.map((row) => row[i])).toFixed(3)),
+      cell = { height: STRIP, class: "dx-warm", y: y.strip, width: w / columns };
+    render(this.strip, column, (opacity, i) => ["rect", { ...cell, x: left + (i * w) / columns, opacity }]);
+    render(this.lines, some, ({ looked, now, i }) => {
+      const whole = looked.reduce((a, b) => a + b, 0) || 1,
         mean = looked.reduce((sum, share, column) => sum + share * (column + 0.5), 0) / whole,
-        from = left + (mean / looked.length) * w;
-      set(line, {
-        d: `M${from.toFixed(1)},${y.strip + STRIP}L${x(i).toFixed(1)},${y.bars - 2}`,
-        style: `stroke:var(--${now ? "accent" : "line"});stroke-width:2;opacity:1`,
-      });
+        from = left + (mean / looked.length) * w,
+        d = `M${from.toFixed(1)},${y.strip + STRIP}L${x(i).toFixed(1)},${y.bars - 2}`;
+      return ["path", { d, style: `stroke:var(--${now ? "accent" : "line"});stroke-width:2;opacity:1` }];
     });
   }
 
   /** For each position the predicted probability that something stands there. */
   #occupied(filled, labels, { x, y, side, w, n }) {
-    const make = () => svg("g", {}, svg("rect", { rx: 3, class: "dx-slab" }), svg("rect", { rx: 3, class: "dx-warm" }));
-    pool(this.bars, filled.length, make).forEach((group, i) => {
-      const [room, bar] = group.childNodes,
-        high = filled[i] * BAR;
-      set(room, { x: x(i) - side / 2, y: y.bars, width: side, height: BAR });
-      set(bar, { x: x(i) - side / 2, y: y.bars + BAR - high, width: side, height: high });
-      if (w / n > 40) labels.push([x(i), y.bars + BAR + 14, "middle", percent(filled[i])]);
+    render(this.bars, filled, (share, i) => {
+      const high = share * BAR,
+        box = { rx: 3, x: x(i) - side / 2, width: side };
+      if (w / n > 40) labels.push([x(i), y.bars + BAR + 14, "middle", percent(share)]);
+      return [
+        {},
+        ["rect", { ...box, class: "dx-slab", y: y.bars, height: BAR }],
+        ["rect", { ...box, class: "dx-warm", y: y.bars + BAR - high, height: high }],
+      ];
     });
   }
 
   #boxes(places, filled, t, { x, y, side, n }) {
-    const make = () => svg("g", {}, svg("rect", { rx: 5, height: BOX }), svg("text", { "text-anchor": "middle" }));
-    const boxes = pool(this.boxes, t && n, make);
-    boxes.forEach((group, i) => {
-      const [box, text] = group.childNodes,
-        place = places[i],
-        fresh = place?.step === t - 1;
-      set(group, { "data-s": fresh ? "new" : "old" });
-      set(box, {
-        x: x(i) - side / 2,
-        y: y.boxes,
-        width: side,
-        "stroke-dasharray": filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
-      });
-      box.style.fill = place && !place.end ? "var(--fill)" : "none";
-      box.style.stroke = `var(--${place ? "edge" : "muted"})`;
-      box.style.strokeWidth = fresh ? 2 : 1;
-      set(text, { x: x(i), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
-      if (place?.end) text.style.fill = "var(--text)";
-      setText(text, place?.word ?? "");
+    const all = Array.from({ length: t && n }, (_, i) => places[i]);
+    return render(this.boxes, all, (place, i) => {
+      const fresh = place?.step === t - 1,
+        fill = place && !place.end ? "var(--fill)" : "none",
+        style = `fill:${fill};stroke:var(--${place ? "edge" : "muted"});stroke-width:${fresh ? 2 : 1}`,
+        dash = filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
+        box = { rx: 5, height: BOX, x: x(i) - side / 2, y: y.boxes, width: side, "stroke-dasharray": dash, style },
+        look = `font-size:${place?.end ? 13 : 22}px${place?.end ? ";fill:var(--text)" : ""}`;
+      return [
+        { "data-s": fresh ? "new" : "old" },
+        ["rect", box],
+        ["text", { ...MIDDLE, x: x(i), y: y.boxes + 28, style: look }, place?.word ?? ""],
+      ];
     });
-    return boxes;
   }
 
   /** How often each letter was counted; gives its foot. */
@@ -187,9 +166,8 @@ export class Word extends StepPicture {
     const x0 = wide ? left + w + 40 : 0,
       top = wide ? TOP : y.foot + 34,
       bits = counts.flatMap(([, count], i) => Array.from({ length: count }, (_, k) => [i, k]));
-    pool(this.stacks, bits.length, () => svg("rect", { class: "dx-warm", width: 16, height: 16, rx: 3 })).forEach(
-      (bit, at) => set(bit, { x: x0 + 24 + bits[at][1] * 20, y: top + bits[at][0] * 26 }),
-    );
+    const bit = { class: "dx-warm", width: 16, height: 16, rx: 3 };
+    render(this.stacks, bits, ([i, k]) => ["rect", { ...bit, x: x0 + 24 + k * 20, y: top + i * 26 }]);
     if (!counts.length) return y.foot;
     heads.push([x0, top - 12, tr`Context: letters counted`]);
     counts.forEach(([sign, count], i) => {

@@ -3,6 +3,7 @@
 import { el, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { percent } from "../player/shares.js";
+import { unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
@@ -22,17 +23,18 @@ const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
 export class Workers extends StepPicture {
   load(run, dom, context) {
     this.head = 0;
-    const dial = (moved, label, text = String) =>
-      new Dial(label, [0, 1, 1], 0, 1, text, () => {
+    const moving = (moved) => () => {
         this.moved = moved;
         this.show(this.t);
-      });
+      },
+      dial = (moved, label, text = String) => new Dial(label, [0, 1, 1], 0, 1, text, moving(moved));
     this.dials = {
       context: dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
       heads: dial("heads", tr`Heads`),
       slots: dial("slots", tr`Workers`),
     };
-    this.back = el("button", { onclick: () => this.#recorded() }, tr`as recorded`);
+    this.back = el("button", { onclick: moving() }, tr`as recorded`);
+    this.note = el("span");
     this.keys = el("div", "dx-legend");
     this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
     const fold =
@@ -40,7 +42,7 @@ export class Workers extends StepPicture {
 ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
 head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
 number does.`);
-    const controls = el("p", "dx-sliding", ...Object.values(this.dials).map((dial) => dial.dom), this.back);
+    const controls = el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note);
     this.begin(run, dom, context, ["cuts", "charts"], controls, fold, this.keys, this.list);
     this.grow();
   }
@@ -67,16 +69,11 @@ number does.`);
   #sizes(t) {
     const told = this.run.steps[t - 1]?.tiling ?? {},
       asked = this.run.figures.stops[this.#step - 1]?.tiling;
+    setText(this.note, asked ? "" : unknown(this.run));
     for (const [name, dial] of Object.entries(this.dials)) {
-      const value = name === this.moved ? dial.value : told[name];
       dial.over(asked?.[name].stops ?? []);
-      dial.set(value ?? dial.value);
+      dial.set((name === this.moved ? null : told[name]) ?? dial.value);
     }
-  }
-
-  #recorded() {
-    this.moved = undefined;
-    this.show(this.t);
   }
 
   #pick(event) {
@@ -105,7 +102,9 @@ number does.`);
     this.#sizes(this.t);
     for (const button of this.keys.children)
       set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
-    this.#tell((this.at[this.t - 1] ?? []).find(({ done }) => done));
+    const way = (this.at[this.t - 1] ?? []).find(({ done }) => done),
+      lines = this.head && way ? linesOf(way.pieces.filter(({ head }) => head === this.head)) : [];
+    pool(this.list, lines.length, () => el("li")).forEach((line, i) => setText(line, lines[i]));
   }
 
   draw(_told, _step, next) {
@@ -205,17 +204,11 @@ pieces`,
     arrows.style.cssText = `stroke:var(--text);fill:none;${thick}`;
   }
 
-  #tell(way) {
-    const lines = this.head && way ? linesOf(way.pieces.filter(({ head }) => head === this.head)) : [];
-    pool(this.list, lines.length, () => el("li")).forEach((line, i) => setText(line, lines[i]));
-  }
-
   describe(t) {
     const all = this.at[t - 1] ?? [];
     if (!all.length) return t ? tr`No tiles in this step.` : tr`Before the first step.`;
-    const [first] = all,
-      lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
-    return tr`${digits(first.tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, modelled: \
+    const lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
+    return tr`${digits(all[0].tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, modelled: \
 ${lengths}.`;
   }
 }
