@@ -296,7 +296,7 @@ def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
 
 def test_an_export_holds_no_live_markup_from_data() -> None:
     page = export_html(masked(24, 4), title=HOSTILE[0])
-    assert page.count("<script") == page.count("</script>") == 3 and "<title>&lt;/script&gt;" in page
+    assert page.count("<script") == page.count("</script>") == 4 and "<title>&lt;/script&gt;" in page
 
 
 def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..., Any]) -> None:

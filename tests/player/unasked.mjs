@@ -26,7 +26,7 @@ export function drawn(theme, { file, name, needs }, text, { moved = null, asked 
   });
   globalThis.matchMedia = () => ({ matches: true }); // nothing moves
   const run = use("player/store.js").Run.from(text),
-    view = Object.assign(new use(`views/${file}.js`)[name](), { record: needs[0] }),
+    view = Object.assign(new (use(`views/${file}.js`)[name])(), { record: needs[0] }),
     dom = document.createElement("div");
   if (!asked) run.figures.stops = [];
   if (!over) run.end = null;
