@@ -17,7 +17,7 @@ import msgspec
 
 from engines.core.errors import OTHER_ENDS, UserError, described
 from engines.core.method import Method
-from engines.core.sentences import PaperFiles, paper_files, told
+from engines.core.sentences import PaperFiles, paper_files, with_sentences
 from engines.core.trace import GROUPS
 
 MAX_BYTES = 2**20
@@ -42,7 +42,7 @@ def declared_in(path: Path, papers: Callable[[], PaperFiles] | None = paper_file
         for method in methods
     ]
     try:
-        return [told(method, papers) for method in ours] if papers else ours
+        return [with_sentences(method, papers) for method in ours] if papers else ours
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 

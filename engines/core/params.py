@@ -93,36 +93,36 @@ class Said(TypedDict, total=False):
     source: str
 
 
-def Int(name: str, default: int, low: int, high: int, **said: Unpack[Said]) -> Param:
+def Int(name: str, default: int, low: int, high: int, **about: Unpack[Said]) -> Param:
     """A whole number in [low, high]."""
-    return Param(name=name, kind="int", default=default, low=low, high=high, step=1, **said)
+    return Param(name=name, kind="int", default=default, low=low, high=high, step=1, **about)
 
 
-def Float(name: str, default: float, low: float, high: float, *, step: float = 0.01, **said: Unpack[Said]) -> Param:
+def Float(name: str, default: float, low: float, high: float, *, step: float = 0.01, **about: Unpack[Said]) -> Param:
     """A number in [low, high]."""
-    return Param(name=name, kind="float", default=default, low=low, high=high, step=step, **said)
+    return Param(name=name, kind="float", default=default, low=low, high=high, step=step, **about)
 
 
-def Bool(name: str, default: bool, **said: Unpack[Said]) -> Param:
+def Bool(name: str, default: bool, **about: Unpack[Said]) -> Param:
     """A switch."""
-    return Param(name=name, kind="bool", default=default, **said)
+    return Param(name=name, kind="bool", default=default, **about)
 
 
-def Choice(name: str, default: str, choices: Sequence[str], **said: Unpack[Said]) -> Param:
+def Choice(name: str, default: str, choices: Sequence[str], **about: Unpack[Said]) -> Param:
     """One of several named options."""
-    return Param(name=name, kind="choice", default=default, choices=tuple(choices), **said)
+    return Param(name=name, kind="choice", default=default, choices=tuple(choices), **about)
 
 
-def Text(name: str, default: str, *, file: bool = False, longest: int | None = None, **said: Unpack[Said]) -> Param:
+def Text(name: str, default: str, *, file: bool = False, longest: int | None = None, **about: Unpack[Said]) -> Param:
     """Free text of at most `longest` characters (2,000); `file` if it names a file of this machine, which a page that
     strangers use does not offer."""
-    return Param(name=name, kind="text", default=default, file=file, longest=longest, **said)
+    return Param(name=name, kind="text", default=default, file=file, longest=longest, **about)
 
 
-def Code(name: str, default: str, presets: Mapping[str, str], **said: Unpack[Said]) -> Param:
+def Code(name: str, default: str, presets: Mapping[str, str], **about: Unpack[Said]) -> Param:
     """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
     a page that strangers use takes the names alone."""
-    return Param(name=name, kind="code", default=default, presets=dict(presets), **said)
+    return Param(name=name, kind="code", default=default, presets=dict(presets), **about)
 
 
 def max_new_tokens(default: int = 48, high: int = 4096) -> Param:

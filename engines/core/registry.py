@@ -14,7 +14,7 @@ from engines.core.extra import extra_methods
 from engines.core.kinds import KINDS
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import PACKAGE, declared_in
-from engines.core.sentences import paper_files, told
+from engines.core.sentences import paper_files, with_sentences
 from engines.core.trace import IMPORTED, WATCHED, described
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
@@ -54,7 +54,7 @@ def registry() -> Registry:
                 module = importlib.import_module(name)
                 declared = [value for value in vars(module).values() if isinstance(value, Method)]
                 if all(map(_can_be_tried, declared)) or not declared:
-                    _add([told(method, papers) for method in declared], family.name, methods)
+                    _add([with_sentences(method, papers) for method in declared], family.name, methods)
             except Exception as error:  # a broken file must show, whatever is wrong with it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 broken.append(

@@ -96,7 +96,7 @@ def short(path: Path) -> str:
     return path.relative_to(ASSETS.parent).as_posix() if path.is_relative_to(ASSETS) else str(path)
 
 
-def told(method: Method, papers: Callable[[], PaperFiles]) -> Method:
+def with_sentences(method: Method, papers: Callable[[], PaperFiles]) -> Method:
     """The method with all its sentences. papers: asked only where the declaration lacks one. Raises UserError that says
     what is missing. A person's own file may leave its departures out."""
     info = method.info

@@ -69,7 +69,7 @@ def board_after(trace: Trace, step: int) -> list[int]:
 
 def canvas_after(trace: Trace, step: int) -> int:
     """Positions of the canvas of noise that the board ends with after `step` steps; 0 where it holds none."""
-    spans = (span for one in reversed(trace.steps[:step]) for span in one.spans if span.kind == "canvas")
+    spans = (span for before in reversed(trace.steps[:step]) for span in before.spans if span.kind == "canvas")
     last = next(spans, None)
     return last.end - last.start if last else 0
 

@@ -156,23 +156,23 @@ def published() -> dict[str, Any]:
     return {
         "layers": step3.layers,
         "models": [
-            {"name": name, "kind": one.kind.upper(), "bytes": one.kv_bytes(1), "operations": one.attention_flops(1)}
-            for name, one in PUBLISHED.items()
-            if one.experts
+            {"name": name, "kind": spec.kind.upper(), "bytes": spec.kv_bytes(1), "operations": spec.attention_flops(1)}
+            for name, spec in PUBLISHED.items()
+            if spec.experts
         ],
         "devices": [
             {
                 "name": name,
-                "usd": one.usd_per_hour,
-                "bytes": one.bytes_per_s * (hour := 3600 / (1e6 * one.usd_per_hour)),
-                "operations": one.flops * hour,
-                "reads": max(step3.attention_flops(1) / one.flops, step3.kv_bytes(1) / one.bytes_per_s) / each,
-                "projects": step3.linear_flops / one.flops / each,
-                "experts": 2 * (step3.top_k + step3.shared) * expert / one.flops / GPUS,
-                "least": (step3.experts + step3.shared) * expert / one.bytes_per_s / GPUS,
-                "sends": step3.hidden / (2 * one.network),
+                "usd": spec.usd_per_hour,
+                "bytes": spec.bytes_per_s * (hour := 3600 / (1e6 * spec.usd_per_hour)),
+                "operations": spec.flops * hour,
+                "reads": max(step3.attention_flops(1) / spec.flops, step3.kv_bytes(1) / spec.bytes_per_s) / each,
+                "projects": step3.linear_flops / spec.flops / each,
+                "experts": 2 * (step3.top_k + step3.shared) * expert / spec.flops / GPUS,
+                "least": (step3.experts + step3.shared) * expert / spec.bytes_per_s / GPUS,
+                "sends": step3.hidden / (2 * spec.network),
             }
-            for name, one in DEVICES.items()
+            for name, spec in DEVICES.items()
         ],
     }
 
@@ -279,7 +279,7 @@ def _attention(raw: Mapping[str, Any], hidden: int, heads: int) -> dict[str, Any
     return {"kind": "gqa", "head_dim": d, "kv_heads": _whole(raw, "num_key_value_heads", heads)}
 
 
-def _feed_forward(raw: Mapping[str, Any], layers: int) -> dict[str, int]:
+def _feed_forward(raw: Mapping[str, Any], layers: int) -> dict[str, Any]:
     """Dense and mixture layers; the names differ by family."""
     experts = _any(raw, "n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
     if not experts:

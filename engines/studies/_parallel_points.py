@@ -150,7 +150,7 @@ def recorded(path: Path) -> list[Part]:
     return msgspec.json.decode(utf8(data), type=list[Part])
 
 
-def written(parts: Sequence[Part]) -> str:
+def as_json(parts: Sequence[Part]) -> str:
     """Parts as JSON, one point per line."""
     lines = []
     for part in parts:

@@ -44,9 +44,9 @@ from engines.studies._parallel_points import (
     Part,
     Point,
     Speedup,
+    as_json,
     recorded,
     speedups,
-    written,
 )
 from engines.tasks import TASKS, Example, check
 

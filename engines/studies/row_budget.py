@@ -79,7 +79,7 @@ def row_budget(p: Params, progress: Progress) -> Study:
             given["max_new_tokens"] = p.tokens
             runs[B].append(run(slug, model, p.prompt, params=given, detail="light"))
     points = [point(B, search(a, B), runs[B]) for B in BUDGETS]
-    return told(points, forward_ms(runs[0]), model.record)
+    return study_of(points, forward_ms(runs[0]), model.record)
 
 
 def forward_ms(runs: Sequence[Trace]) -> float:
@@ -100,7 +100,7 @@ def point(B: int, trees: Trees, runs: Sequence[Trace]) -> Point:
     return Point(B, trees, rows, forward_ms(runs), tokens / steps)
 
 
-def told(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
+def study_of(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
     """Table, both curves and the budget that won."""
     best = max(points, key=lambda budget_point: budget_point.gain(plain_ms))
     columns = [

@@ -91,7 +91,7 @@ def rpc_errors(p: Params, progress: Progress) -> Study:
         example = next(asked)
         prompt = example.prompt.removeprefix(f"{CHAINS.slug}: ")  # a chain is asked without its first word
         pools.append(sample(model, prompt, example.answer.split()[-1], p.samples, p.seed))
-    return told(pools, random.Random(p.seed), model.record)
+    return study_of(pools, random.Random(p.seed), model.record)
 
 
 def sample(model: CausalLM, prompt: str, right: str, samples: int, seed: int) -> Pool:
@@ -151,7 +151,7 @@ def differences(accuracies: Mapping[int, Sequence[Mapping[str, float]]]) -> list
     ]
 
 
-def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Study:
+def study_of(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Study:
     """Both figures and their table."""
     accuracies = {n: [accuracy(pool, n, rng) for pool in pools] for n in SIZES}
     curves = {rule: [mean_interval([shares[rule] for shares in accuracies[n]]) for n in SIZES] for rule in RULES}

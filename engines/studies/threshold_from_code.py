@@ -56,10 +56,10 @@ def threshold_from_code(p: Params, progress: Progress) -> Study:
         progress(done, len(texts))
         stats = statistics(model, prompt, reference)
         H, rank1 = H + stats[0], rank1 + stats[1]
-    return told(H, rank1, len(texts), learn(*split(H, rank1, p.seed)), model.record)
+    return study_of(H, rank1, len(texts), learn(*split(H, rank1, p.seed)), model.record)
 
 
-def told(H: list[float], rank1: list[int], functions: int, learned: Learned, record: ModelRecord) -> Study:
+def study_of(H: list[float], rank1: list[int], functions: int, learned: Learned, record: ModelRecord) -> Study:
     """The record. H: entropies in nats; rank1: 1 where the reference is the first choice."""
     first, others = ([h for h, y in zip(H, rank1, strict=True) if y == label] for label in (1, 0))
     pauses = sum(h >= learned.threshold for h in H) / len(H)

@@ -143,7 +143,7 @@ def measuring(
         work.compare(guard)
         yield from work.take_turns()
     ended: Ended = "complete" if not over() or work.enough() else "stopped" if stopped() else "time"
-    return work.found(ended, max_new_tokens)
+    return work.findings(ended, max_new_tokens)
 
 
 def _checked(prompts: Sequence[str], repeats: int | None, seconds: float) -> tuple[list[str], int]:
@@ -289,7 +289,7 @@ class _Work:
             len(speeds(kept(pairs, usual(self.plain)), prompts)) >= needed for pairs in self.pairs.values()
         )
 
-    def found(self, ended: Ended, length: int) -> Found:
+    def findings(self, ended: Ended, length: int) -> Found:
         """The record of what was measured by now, with its sentences."""
         plain = usual(self.plain) if self.plain else 0.0
         methods = [

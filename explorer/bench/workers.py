@@ -142,7 +142,7 @@ def in_processes(about: Task, workers: int, jobs: Sequence[Job[R]], stopped: Sto
 
 
 def _in_order(
-    found: Sequence[Job[R]],
+    jobs: Sequence[Job[R]],
     idle: list[Any],
     give: Callable[[Any, int], object],
     done: Callable[[], Iterable[tuple[Any, int, R]]],
@@ -150,9 +150,9 @@ def _in_order(
 ) -> Generator[R, None, None]:
     """What comes of the jobs, in their order. give: a worker the job of this number; done: waits a moment, and says
     which workers have done which jobs, and what came of them."""
-    given, told, waiting = 0, 0, dict[int, R]()
-    while told < len(found):
-        while idle and given < len(found):
+    given, yielded, waiting = 0, 0, dict[int, R]()
+    while yielded < len(jobs):
+        while idle and given < len(jobs):
             give(idle.pop(), given)
             given += 1
         for worker, number, outcome in done():
@@ -160,9 +160,9 @@ def _in_order(
             idle.append(worker)
         if stopped():
             return
-        while told in waiting:
-            yield waiting.pop(told)
-            told += 1
+        while yielded in waiting:
+            yield waiting.pop(yielded)
+            yielded += 1
 
 
 def _received(pipe: Connection, process: Any) -> Any:
@@ -241,17 +241,17 @@ def _answers(address: str) -> None:
         ) from None
 
 
-def _on_actors(ray: Any, actors: list[Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
+def _on_actors(ray: Any, actors: list[Any], jobs: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     busy: dict[Any, tuple[Any, int]] = {}
 
     def give(actor: Any, number: int) -> None:
-        busy[actor.run.remote(found[number])] = (actor, number)
+        busy[actor.run.remote(jobs[number])] = (actor, number)
 
     def done() -> Iterator[tuple[Any, int, R]]:
-        for one in ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)[0]:
-            yield *busy.pop(one), ray.get(one)
+        for ready in ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)[0]:
+            yield *busy.pop(ready), ray.get(ready)
 
-    yield from _in_order(found, actors, give, done, stopped)
+    yield from _in_order(jobs, actors, give, done, stopped)
 
 
 def until(seconds: float | None) -> Stopped:

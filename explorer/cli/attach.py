@@ -137,7 +137,7 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
     if args.stats and len(traces) == 1:
         from explorer.figures.arrivals import laps
 
-        print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).said()), file=sys.stderr)
+        print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).in_words()), file=sys.stderr)
 
 
 def _drafts(traces: list[Trace]) -> list[tuple[str, ...]]:
@@ -154,10 +154,10 @@ def _race(traces: list[Trace]) -> None:
     from explorer.figures.arrivals import laps, standings
 
     all_laps = [laps(trace) for trace in traces]
-    heads = ("run", *(label for label, _ in all_laps[0].said()), "text")
+    heads = ("run", *(label for label, _ in all_laps[0].in_words()), "text")
     print_table(
         heads,
-        [(t.header.title, *(v for _, v in lap.said()), t.text) for t, lap in zip(traces, all_laps, strict=True)],
+        [(t.header.title, *(v for _, v in lap.in_words()), t.text) for t, lap in zip(traces, all_laps, strict=True)],
     )
     if drafts := _drafts(traces):
         print()

@@ -25,7 +25,7 @@ from explorer.cli.io import (
 from explorer.cli.length import growing
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
-from explorer.cli.progress import Progress, say, told
+from explorer.cli.progress import Progress, progress_of, say
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
@@ -113,7 +113,7 @@ def bench_command(args: argparse.Namespace) -> int:
     parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]
     figures, partial = list[measure.Figure](), False
     what = "methods and points of the sweep" if plans[-1][-1] else "methods"
-    with told(parts, what) as progress:
+    with progress_of(parts, what) as progress:
         coming = measure.measured(plans, model, texts, repeats=args.repeats, max_new_tokens=length, progress=progress)
         try:
             for figure in coming:
@@ -139,7 +139,7 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
 
     prompts = {group: texts[: args.prompts] for group, texts in classes.class_prompts().items()}
     parts = [(group, len(texts)) for group, texts in prompts.items()]
-    with told(parts, "classes") as progress:
+    with progress_of(parts, "classes") as progress:
         bench = classes.bench_classes(
             _lossless(args, model),
             model,
@@ -176,17 +176,17 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
     plans = list(own_params(args, infos).items())
     prompts = dereferences(args.prompts, names.SEED)
-    with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
-        found = names.bench_names(plans, model, prompts, progress=progress)
-    only = _only(found.partial, len(found.lanes), len(plans), "methods")
+    with progress_of([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
+        bench = names.bench_names(plans, model, prompts, progress=progress)
+    only = _only(bench.partial, len(bench.lanes), len(plans), "methods")
     if args.json:
-        write_json(args.json, signed(found, args))
+        write_json(args.json, signed(bench, args))
     print(
-        f"{model.record.name}, {model.record.dtype}, Python {found.python}; the analyser was asked about {found.asked} "
-        f"places to find these, and lacked the author's name at {found.wrong} of those it knew{only}"
+        f"{model.record.name}, {model.record.dtype}, Python {bench.python}; the analyser was asked about {bench.asked} "
+        f"places to find these, and lacked the author's name at {bench.wrong} of those it knew{only}"
     )
-    print_lines(names.rows(found))
-    return INTERRUPTED if found.partial else 0
+    print_lines(names.rows(bench))
+    return INTERRUPTED if bench.partial else 0
 
 
 def _only(partial: bool, finished: int, planned: int, what: str) -> str:
@@ -244,7 +244,7 @@ def certify_command(args: argparse.Namespace) -> int:
         if float(params.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
     texts = prompts_for(model.record.name, args.prompts)
-    with told([(slug, len(texts)) for slug, _ in plans], "methods", bar=args.json == "-") as progress:
+    with progress_of([(slug, len(texts)) for slug, _ in plans], "methods", bar=args.json == "-") as progress:
         try:
             _hold(args, model, plans, texts, held, progress)
         except KeyboardInterrupt:
@@ -305,7 +305,7 @@ def _hold(
             held.controls.setdefault(baseline, {}).setdefault(prompt, control)
             certificates.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
             _certified(args, f"{slug}: {prompt[:50]!r}", certificates[-1])
-            if n == len(texts):  # before it is told, so that what is told as finished is kept
+            if n == len(texts):  # before it is progress_of, so that what is told as finished is kept
                 held.kept.append(certified.kept(slug, params, certificates))
             progress(i * len(texts) + n, len(plans) * len(texts))
     plain = {slug: traces for slug, traces in held.controls.items() if engines.get_method(slug).info.lossless}

@@ -56,13 +56,12 @@ def parallelbench_command(args: argparse.Namespace) -> int:
             part = parallelbench.run(model, args.task or [*parallelbench.GRID], prompts, progress)
         part = old[part.model.name] = signed(part, args)
         if args.json and args.json != "-":
-            write(
-                args.json, parallelbench.written(list(old.values()))
-            )  # model by model: an interrupt keeps those that are whole
+            # model by model: an interrupt keeps those that are whole
+            write(args.json, parallelbench.as_json(list(old.values())))
         if args.json != "-":
             show(part)
     if args.json == "-":
-        write("-", parallelbench.written(list(old.values())))
+        write("-", parallelbench.as_json(list(old.values())))
     return 0
 
 

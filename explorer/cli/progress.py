@@ -100,7 +100,7 @@ def counted(**options: Any) -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
-def told(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Iterator[Progress]:
+def progress_of(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Iterator[Progress]:
     """Yields what the measurement calls before the first prompt and after each. bar: draw one where standard error is a
     terminal; without it, as beside lines on standard output, a terminal gets lines, too."""
     lines = Lines(parts, what)

@@ -192,20 +192,23 @@ def first_difference(a: Trace, b: Trace) -> str | None:
     for step, two in zip(a.steps, b.steps, strict=False):
         if step.forwards != two.forwards:
             return f"step {step.index} took the forwards {step.forwards} then and {two.forwards} now"
-        for (x, y), now in zip(written(step), written(two), strict=False):
+        for (x, y), now in zip(written_tokens(step), written_tokens(two), strict=False):
             if (x, y) != now:
                 return (
                     f"step {step.index} wrote token {y} at position {x} then and token {now[1]} at position "
                     f"{now[0]} now"
                 )
-        if len(written(step)) != len(written(two)):
-            return f"step {step.index} wrote {many(len(written(step)), 'token')} then and {len(written(two))} now"
+        if len(written_tokens(step)) != len(written_tokens(two)):
+            return (
+                f"step {step.index} wrote {many(len(written_tokens(step)), 'token')} then and "
+                f"{len(written_tokens(two))} now"
+            )
     if len(a.steps) != len(b.steps):
         return f"{many(len(a.steps), 'step')} then and {len(b.steps)} now"
     return None if a.output_ids == b.output_ids else "the output tokens differ"
 
 
-def written(step: Step) -> list[tuple[int, int]]:
+def written_tokens(step: Step) -> list[tuple[int, int]]:
     """Positions and tokens of a step, in the order in which they were decided."""
     return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
 
@@ -241,7 +244,7 @@ def table(traces: list[Trace]) -> str:
         text = {piece.id: piece.text for piece in trace.pieces}
         models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
         for step in trace.steps:
-            at = written(step)
+            at = written_tokens(step)
             cost = ["" if name in trace.header.missing else value for name, value in _spent(step, target)]
             causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
             words = ["".join(text.get(t, "") for _, t in at), step.note]

@@ -89,9 +89,9 @@ def crumbs(*path: Node) -> Html:
     return h("p", {"class": "crumbs"}, *path)
 
 
-def cards(found: Iterable[Iterable[Node]]) -> Html:
+def cards(contents: Iterable[Iterable[Node]]) -> Html:
     """Cards side by side, each with its parts."""
-    return h("ul", {"class": "cards"}, [h("li", {"class": "card"}, *parts) for parts in found])
+    return h("ul", {"class": "cards"}, [h("li", {"class": "card"}, *parts) for parts in contents])
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
@@ -119,7 +119,7 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
     root = "../" * here.count("/")
     nav = [link(root + path, label, **({"aria-current": "page"} if path == here else {})) for path, label in PAGES]
     loaded = [h("script", {"src": root + path}) for path in scripts]
-    said = {"referrer": "no-referrer", "description": legible(about)[0]}
+    meta = {"referrer": "no-referrer", "description": legible(about)[0]}
     looks = join(h("link", {"rel": "stylesheet", "href": root + "site.css"}), h("script", {"src": root + "mode.js"}))
     body = join(
         h("a", {"class": "skip", "href": "#main"}, "Skip to the content"),
@@ -136,12 +136,12 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
         h("script", {"src": root + "site.js"}),
     )
     name = f"{title} · Decoding Explorer" if title != "Decoding Explorer" else title
-    return document(name, POLICY, looks, body, said)
+    return document(name, POLICY, looks, body, meta)
 
 
-def document(title: str, policy: str, looks: Html, body: Html, said: Mapping[str, str] = {}) -> str:
+def document(title: str, policy: str, looks: Html, body: Html, meta: Mapping[str, str] = {}) -> str:
     """The frame of every page. looks: its styles, and scripts that run before it is drawn; said: further `meta`."""
-    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", **said}
+    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", **meta}
     head = join(
         h("meta", {"charset": "utf-8"}),
         h("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),

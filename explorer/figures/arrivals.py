@@ -26,7 +26,7 @@ class Lap(msgspec.Struct, frozen=True):
     connecting: float | None
     outside: float | None
 
-    def said(self) -> list[tuple[str, str]]:
+    def in_words(self) -> list[tuple[str, str]]:
         """(label, value) in words."""
         seconds = {
             "first token": self.first,

@@ -76,7 +76,7 @@ def read(body: Any) -> Trace:
                     "[MASK]" if token == mask else recording.vocab.get(str(token), f"‹token {token}›"),
                     special=token == mask,
                 )
-        groups, kept, gone = written(before, frame.ids, mask), list[int](), 0
+        groups, kept, gone = board_changes(before, frame.ids, mask), list[int](), 0
         if redrawn:
             gone = sum(frame.ids[place] != before[place] for place in stood)
             kept = stood = standing(before, frame.ids)
@@ -106,7 +106,7 @@ def read(body: Any) -> Trace:
     )
 
 
-def written(before: list[int], now: list[int], mask: int | None) -> dict[str, Any]:
+def board_changes(before: list[int], now: list[int], mask: int | None) -> dict[str, Any]:
     """The commits that lead from one board to the next: filled, changed or remasked positions."""
     at = [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new and new >= 0]
     causes = ["remasked" if now[p] == mask else "filled" if before[p] in (mask, PENDING) else "changed" for p in at]

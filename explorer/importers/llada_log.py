@@ -13,7 +13,7 @@ from typing import Any
 
 from engines import Trace, TraceError, texts
 from explorer.importers.build import MAX_CELLS, Table, step, trace
-from explorer.importers.diffusers_frames import written
+from explorer.importers.diffusers_frames import board_changes
 
 SOURCE = "LLaDA's text log"
 MASK = "<|mdm_mask|>"
@@ -53,7 +53,7 @@ def read(text: str) -> Trace:
         )
     steps, before = [], [mask] * len(boards[0])
     for index, board in enumerate(boards):
-        steps.append(step(index, note=f"Sampling step {numbers[index]}.", **written(before, board, mask)))
+        steps.append(step(index, note=f"Sampling step {numbers[index]}.", **board_changes(before, board, mask)))
         before = board
     return trace(
         source=SOURCE,

@@ -19,7 +19,7 @@ from explorer.importers.build import MAX_TOKENS, Table, as_reported, finite, par
 from explorer.importers.choices import Token, first_choice, number, row, token_id
 from explorer.importers.endings import BROKEN, complaint, ending, finished
 from explorer.importers.vllm import ended as choice_ended
-from explorer.importers.vllm import first, ids_of, lost, name_tokens, written
+from explorer.importers.vllm import first, ids_of, lost, name_tokens, output_of
 
 SOURCE = "SGLang's response statistics"
 NAMES = {
@@ -104,7 +104,7 @@ def reported(meta: dict[str, Any]) -> dict[str, float | None]:
 def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token], str]:
     """(emitted tokens, text): ids with texts and probabilities, texts, or ids, as they are there."""
     rows = meta.get("output_token_logprobs")
-    tokens, text = written(response)
+    tokens, text = output_of(response)
     text = words(response.get("text")) or text
     if (
         isinstance(rows, list)
@@ -118,12 +118,12 @@ def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token
                 token.text = ""
         return tokens, text
     lists = (ids_of(response.get("output_ids")), ids_of(meta.get("output_token_ids")))
-    return tokens or [Token("", one) for one in next((ids for ids in lists if ids), [])], text
+    return tokens or [Token("", given_id) for given_id in next((ids for ids in lists if ids), [])], text
 
 
 def _one(body: Any) -> dict[str, Any]:
-    found = first(body)
-    return found if isinstance(found, dict) else {}
+    choice = first(body)
+    return choice if isinstance(choice, dict) else {}
 
 
 def _meta(response: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -123,14 +123,14 @@ def reported(body: Any) -> dict[str, float]:
 
 def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str]]:
     """The emitted tokens as far as the response names them, its text, and what is missing of them."""
-    tokens, text = written(body)
+    tokens, text = output_of(body)
     count = part(body, "usage").get("completion_tokens")
     if len(numbered(body)) > 1 or not isinstance(count, int) or not 0 <= count <= MAX_TOKENS:
         count = None
     return name_tokens(table, tokens, count), text, lost(tokens, count)
 
 
-def written(body: dict[str, Any]) -> tuple[list[Token], str]:
+def output_of(body: dict[str, Any]) -> tuple[list[Token], str]:
     """(tokens, text) of the first answer of a response, without a prompt that it echoes."""
     choice = first_choice(body)
     text = spoken({"content": choice["text"]} if "text" in choice else part(choice, "message"))[0]

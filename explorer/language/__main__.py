@@ -19,9 +19,9 @@ if __name__ == "__main__":
     if not asked.check:
         write()
         prose.write()
-    found = faults() + prose.faults()
-    print("\n".join(found) or f"{len(read('en'))} messages in {', '.join(LANGUAGES)}")
+    wrong = faults() + prose.faults()
+    print("\n".join(wrong) or f"{len(read('en'))} messages in {', '.join(LANGUAGES)}")
     if asked.prose:
         for one in LANGUAGES[1:]:
             print("\n".join(f"{one}: {text}  ({place})" for text, place in prose.missing(one).items()))
-    sys.exit(bool(found))
+    sys.exit(bool(wrong))

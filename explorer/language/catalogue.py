@@ -66,7 +66,7 @@ of prompts, settings, and what heads a table of them."""
 _PLACE = re.compile(r"\{\w+\}")
 
 
-def found() -> dict[str, str]:
+def messages_of_code() -> dict[str, str]:
     """All messages, by their text; the values say where each stands first."""
     places: dict[str, str] = {}
     for path, texts in _sources():
@@ -125,7 +125,7 @@ def read(language: str) -> dict[str, str]:
 
 def write() -> None:
     """en.json anew, and every other catalogue in its order; translations of messages that are gone are dropped."""
-    messages = found()
+    messages = messages_of_code()
     _store("en", messages)
     for language in LANGUAGES[1:]:
         known = read(language)
@@ -139,7 +139,7 @@ def _store(language: str, content: dict[str, str]) -> None:
 
 def faults() -> list[str]:
     """What is missing, left over, or names a place that its English text has not."""
-    messages, wrong = found(), []
+    messages, wrong = messages_of_code(), []
     if read("en") != messages:
         wrong.append("assets/words/en.json is not what the code says; run `python -m explorer.language`.")
     for language in LANGUAGES[1:]:

@@ -74,7 +74,7 @@ def _known(kind: str, infos: Mapping[str, MethodInfo]) -> dict[str, list[str]]:
     if kind == "paper":
         return {paper.id: [paper.id, paper.name, paper.title, paper.arxiv] for paper in papers.read().all()}
     titles = subjects()
-    lessons = {lesson: [lesson, titles[lesson].title] for lesson in entries.told() if lesson in titles}
+    lessons = {lesson: [lesson, titles[lesson].title] for lesson in entries.lessons_by_method() if lesson in titles}
     return {**lessons, "glossary": ["glossary"]}
 
 

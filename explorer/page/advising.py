@@ -56,7 +56,7 @@ class Advising:
                 return
             findings = yield from self._measure(job, model, prompt)
             job.said = _ending(findings.advice)
-            box, played = fresh(**told(findings, prompt, example)), self._played(session, findings, model, prompt)
+            box, played = fresh(**verdicts(findings, prompt, example)), self._played(session, findings, model, prompt)
             yield box, *played, tables.results(session.traces, judged=True)
         except UserError as error:
             job.said = say(str(error), "error")
@@ -145,7 +145,7 @@ def _beginning(model: str, prompt: str, example: bool) -> str:
     return f"Measuring with {model} what helps on {_begun(prompt)}. The first run of a model loads it."
 
 
-def told(findings: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
+def verdicts(findings: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
     """What `assets/client/page/advice.js` draws. example: whether the prompt is the page's own."""
     advice = findings.advice
     methods = [{name: getattr(method, name) for name in TOLD} for method in advice.methods]

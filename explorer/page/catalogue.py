@@ -232,7 +232,7 @@ def _within(param: Param, value: Any) -> Any:
     return min(value, param.high) if number and param.high is not None else value
 
 
-def told(param: Param) -> dict[str, Any]:
+def param_fields(param: Param) -> dict[str, Any]:
     """A parameter as `assets/client/page/fields.js` draws it."""
     return {
         name: getattr(param, name)
@@ -249,7 +249,7 @@ def name_of(trace: Trace) -> str:
 
 
 def _told(info: MethodInfo) -> dict[str, Any]:
-    params = [told(p) for p in info.params]
+    params = [param_fields(p) for p in info.params]
     names = ("slug", "title", "family", "kind", "summary", "baseline", "lossless", "own")
     needs = info.needs[info.role]
     special: dict[str, Any] = {"needs": needs} if needs != info.kind else {}

@@ -62,7 +62,7 @@ class Diagnosing:
                     with MODEL_LOCK:
                         what, which = next(going)
                 except StopIteration as end:
-                    yield told(end.value), say("Done; the findings are below.", "ok")
+                    yield findings(end.value), say("Done; the findings are below.", "ok")
                     return
                 yield gr.skip(), say(_now(what, which, len(given[2])))
         except UserError as error:
@@ -104,7 +104,7 @@ def _now(what: str, which: str, prompts: int) -> str:
     return "Each place is looked at." if what == "places" else "A round is timed."
 
 
-def told(diagnosis: Any) -> str:
+def findings(diagnosis: Any) -> str:
     """What `assets/client/page/diagnosis.js` draws, and the files that it saves."""
     return fresh(
         headline=diagnosed.headline(diagnosis),

@@ -31,7 +31,7 @@ def entries(infos: Mapping[str, MethodInfo], cards: Sequence[Card]) -> list[dict
     by_method = {slug: paper for paper in papers.read().all() for slug in paper.methods}
     called = {slug: _called(info, by_method.get(slug)) for slug, info in infos.items()}
     measured = results(infos, called)
-    taught = told()
+    taught = lessons_by_method()
     made = [_method(info, by_method.get(slug), measured[slug], infos, cards, taught) for slug, info in infos.items()]
     _rank(made, measured)
     return made + [_study(paper, cards, taught) for paper in papers.read().papers if not paper.methods]
@@ -137,7 +137,7 @@ def _read(lesson: Lesson | None) -> str:
     return read.translate({ord(sign): " " for sign in "<>&"})
 
 
-def told() -> dict[str, Lesson]:
+def lessons_by_method() -> dict[str, Lesson]:
     """What a lesson is about -> the lesson, of those that the tab Learn has."""
     here = {card.id for card in gallery().cards}
     return {lesson.method: lesson for lesson in lessons() if lesson.trace in here}

@@ -27,7 +27,8 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
     with gr.Row(elem_id="scenarios"):
         looks = {"size": "sm", "min_width": 40, "elem_classes": ["scenario"]}
         made = [
-            (gr.Button(one.title, elem_id=f"scene-{one.name}", **looks), [*one.traces]) for one in recorded(handlers)
+            (gr.Button(shown.title, elem_id=f"scene-{shown.name}", **looks), [*shown.traces])
+            for shown in recorded(handlers)
         ]
         if len(made) > FIRST:
             more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")

@@ -14,7 +14,7 @@ import msgspec
 
 import engines
 from engines import Study, StudyInfo, UserError
-from explorer.page.catalogue import told
+from explorer.page.catalogue import param_fields
 from explorer.page.curves import study_figure
 from explorer.page.form import Form, read_as
 from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, queued, say, status, table, until
@@ -241,7 +241,7 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
 def _told(info: StudyInfo) -> dict[str, Any]:
     """A study as `assets/client/page/study.js` draws it."""
     names = ("slug", "title", "paper", "summary", "departures")
-    return {name: getattr(info, name) for name in names} | {"params": [told(p) for p in info.inputs]}
+    return {name: getattr(info, name) for name in names} | {"params": [param_fields(p) for p in info.inputs]}
 
 
 def _read(record: Any, name: Any) -> Study:

@@ -36,7 +36,7 @@ def by_name() -> dict[str, Measured]:
 def _papers() -> Table:
     """Everything that runs, and what does not yet."""
     rows: list[list[str | Link]] = []
-    for paper in sorted(papers.read().all(), key=lambda one: (FAMILIES.index(one.family), one.id)):
+    for paper in sorted(papers.read().all(), key=lambda entry: (FAMILIES.index(entry.family), entry.id)):
         held = papers.methods_of(paper)
         own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
         rows.append(

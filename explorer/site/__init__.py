@@ -86,7 +86,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
-    scenes, voices = lecture.told(recorded, given or own())
+    scenes, voices = lecture.shown_scenes(recorded, given or own())
     needed = lecture.needed(scenes, voices)
     others = [
         runs.Run(card, trace, runs.safe_name(card.id, taken))
@@ -94,7 +94,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
         if not card.listed and card.id in needed and (trace := recorded.get(card.id))
     ]
     first = opening(shown, recorded)
-    lessons = learning.told(shown)
+    lessons = learning.lesson_pages(shown)
     by_method = {shown_lesson.lesson.method: shown_lesson.path for shown_lesson in lessons}
     files = {
         "index.html": index_page(shown, first),
@@ -148,7 +148,8 @@ def index_page(shown: list[runs.Run], first: list[runs.Run]) -> str:
         (
             "lessons.html",
             "Lessons",
-            f"{len(learning.told(shown))} methods and studies, told one at a time on a recorded run, with stops and a "
+            f"{len(learning.lesson_pages(shown))} methods and studies, told one at a time on a recorded run, "
+            "with stops and a "
             "question.",
         ),
         (

@@ -34,7 +34,7 @@ class Told(NamedTuple):
         return f"lessons/{self.lesson.method}.html"
 
 
-def told(runs: Sequence[Run]) -> list[Told]:
+def lesson_pages(runs: Sequence[Run]) -> list[Told]:
     """The lessons whose recorded run is here."""
     by_id, about = {run.card.id: run for run in runs}, subjects()
     shown_lessons = []
@@ -49,14 +49,14 @@ def told(runs: Sequence[Run]) -> list[Told]:
 def lessons_page(runs: Sequence[Run]) -> str:
     """All lessons by family."""
     families: dict[str, list[Told]] = {}
-    for each in told(runs):
+    for each in lesson_pages(runs):
         families.setdefault(each.about.family, []).append(each)
     parts = [
         [
             h("h2", {}, family.replace("_", " ").capitalize()),
-            cards(map(_card, found)),
+            cards(map(_card, members)),
         ]
-        for family, found in families.items()
+        for family, members in families.items()
     ]
     main = join(
         h("h1", {}, "Lessons"),
@@ -69,10 +69,14 @@ def lessons_page(runs: Sequence[Run]) -> str:
     return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
 
 
-def _card(told: Told) -> list[Html]:
-    lesson, about, (run, *_) = told
+def _card(lesson_page: Told) -> list[Html]:
+    lesson, about, (run, *_) = lesson_page
     more = f"{many(len(lesson.stops), 'stop')} · {' + '.join(run.card.models)}"
-    return [h("h3", {}, link(told.path, about.title)), h("p", {}, lesson.problem), h("p", {"class": "more"}, more)]
+    return [
+        h("h3", {}, link(lesson_page.path, about.title)),
+        h("p", {}, lesson.problem),
+        h("p", {"class": "more"}, more),
+    ]
 
 
 def lesson_page(shown_lesson: Told, before: Told | None, behind: Told | None) -> str:
@@ -186,7 +190,7 @@ def _title(slug: str) -> str:
 def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
     """Method -> (path, words) of its lesson and its runs."""
     links: dict[str, list[tuple[str, str]]] = {}
-    for each in told(runs):
+    for each in lesson_pages(runs):
         links.setdefault(each.lesson.method, []).append((each.path, "Lesson"))
     for run in runs:
         links.setdefault(run.card.method, []).append((run.path, run.title))

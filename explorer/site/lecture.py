@@ -15,7 +15,7 @@ from explorer.runs.scenarios import Scenario, scenarios
 from explorer.site.runs import Run
 
 
-def told(recorded: Gallery, lecture: Lecture) -> tuple[list[Scene], list[Scenario]]:
+def shown_scenes(recorded: Gallery, lecture: Lecture) -> tuple[list[Scene], list[Scenario]]:
     """The scenes of a lecture, and what is said of the runs that the first page shows: one scene, or none."""
     opening = tuple(recorded.opening())
     known = scenarios([card.id for card in recorded.cards])

@@ -181,14 +181,14 @@ def run_page(run: Run, lesson: str | None) -> str:
             h("img", {"src": figure, "alt": figure_of(run).about, "loading": "lazy"}),
             h("figcaption", {}, "Fit for a paper: ", link(figure, "open the SVG", download=f"{run.name}.svg"), "."),
         ),
-        written(run),
+        answer_section(run),
     )
     return page(
         run.title, f"{header.title} on {run.card.prompt}: {cost(run)}", main, here=run.path, scripts=scripts([run])
     )
 
 
-def written(run: Run) -> Html:
+def answer_section(run: Run) -> Html:
     """The run in words: prompt, output, numbers, steps."""
     header = run.trace.header
     numbers = [

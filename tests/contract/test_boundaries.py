@@ -14,6 +14,7 @@ import gc
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -302,6 +303,24 @@ def test_a_function_is_read_at_a_glance():
         for node in (node for node in nodes if isinstance(node, FUNCTIONS)):
             lines = (node.end_lineno or 0) - node.lineno + 1
             assert lines <= MAX_FUNCTION, f"{path.relative_to(ROOT)}:{node.lineno} {node.name} has {lines} lines"
+
+
+NAMELESS = {"one", "found", "told", "said", "written", "turn", "walk", "lane", "slot"}
+MOST_NAMELESS = 310  # places, two thirds of them slots and lanes of the player
+MODULES = {"against", "ahead", "early", "elsewhere", "quiet", "told", "fed", "shown", "stick", "trying", "whole"}
+
+
+def test_names_say_what_a_thing_is():
+    """Locals, parameters, functions and modules; what a record calls its fields stands in traces."""
+    called = [
+        name
+        for _, nodes in under(*PROGRAM)
+        for node in nodes
+        for name in [getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "name", None)]
+        if isinstance(node, ast.Name | ast.arg | ast.FunctionDef | ast.ClassDef) and name in NAMELESS
+    ]
+    assert len(called) <= MOST_NAMELESS, Counter(called)
+    assert not MODULES & {Path(name).stem for name, _ in under(*PROGRAM)}
 
 
 def test_a_methods_folder_is_flat_and_runs_by_itself():

@@ -19,7 +19,7 @@ SECONDS = {"greedy": 1.0, "prompt-lookup": 1 / 1.4}
 
 
 @pytest.fixture
-def error_log(monkeypatch):
+def quiet(monkeypatch):
     """A machine of ours: methods take the SECONDS, any other one 2; nothing disturbs them."""
     real = advise.Stopwatch.run
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from engines import UserError
 from explorer.figures.drafting import lengths
-from explorer.page.diagnosing import Diagnosing, told
+from explorer.page.diagnosing import Diagnosing, findings
 from tests.engines.conftest import GOLDEN
 from tests.explorer.figures.test_drafting import FOUND
 
@@ -44,7 +44,7 @@ def test_a_sweep_that_goes_on_is_not_ended_by_it():
 
 
 def test_what_the_page_draws_holds_the_seconds_that_the_lever_derives_from():
-    found = json.loads(told(FOUND))
+    found = json.loads(findings(FOUND))
     assert found["rows"] == {"1": 0.01, "2": 0.011, "3": 0.012} and found["drafts"] == {"1": 0.001, "2": 0.002}
     assert [one["title"] for one in found["tables"]][-1] == "What a round costs here"
     assert found["report"].startswith("<!doctype html>") and json.loads(found["json"])["accepted"] == 0.9

@@ -90,7 +90,7 @@ def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
 
 
 def test_what_becomes_of_tokens_is_not_told_before_it_is_known(js: Call) -> None:
-    cells, kept = js("./unasked.mjs", "M.standing(modules, text)", text=shown(masked(20, 4)))
+    cells, kept = js("./unasked.mjs", "M.standing(text)", text=shown(masked(20, 4)))
     assert cells[1:3] == ["–", "–"] and cells[0] != "–" and kept is None
 
 

@@ -86,18 +86,18 @@ class CountedReader(Counted):
 
     def glance(self, seen: Seen) -> Places:
         """See `WordReaderLM`; no place proposes a token forbidden there."""
-        found: Places = self._call(self.places, lambda: self._model.glance(seen), self._model.pass_rows())
-        self._allowed(found.logits, seen.prompt)
-        return found
+        places: Places = self._call(self.places, lambda: self._model.glance(seen), self._model.pass_rows())
+        self._allowed(places.logits, seen.prompt)
+        return places
 
     def glances(self, seen: Seen) -> list[Places]:
         """See `WordReaderLM`; one forward of many rows."""
         n = int(getattr(seen, "pictures", 1))
         work = self._model.pass_rows() * n
-        found: list[Places] = self._call(self.places * n, lambda: self._model.glances(seen), work)
-        for glance in found:
+        places: list[Places] = self._call(self.places * n, lambda: self._model.glances(seen), work)
+        for glance in places:
             self._allowed(glance.logits, seen.prompt)
-        return found
+        return places
 
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""

@@ -30,7 +30,7 @@ from engines.kit import (
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
 from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 
 MOST = 32  # tokens of a draft
 
@@ -72,7 +72,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = model.unembed(x, predicts=base + 1)  # [c + 1 + n, V]
         c = len(chain)
         verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
-        iteration = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
+        iteration = Turn(ids, draft, verdict, z[c:], z[:c], emitted_tokens(draft, verdict)[: end - len(ids)], chain)
         positions, beside = range(base, base + len(rows)), twin.read(rows, base) if run.detail != "none" else []
         cache.crop(min(cache.length, len(iteration.ids) - 1))
         U = reading(routings, model.mixtures)

@@ -103,7 +103,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 chances=exact(chance),
             )
             board.source = board.source | new
-            edit = yield written(board, p, run, record, z, chance)
+            edit = yield refine(board, p, run, record, z, chance)
             board.edit(edit)
             done = done and not (edit and edit.remask)
 
@@ -115,7 +115,7 @@ def proposed(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tens
     return tokens, of(tokens, chances)
 
 
-def written(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, chance: Tensor) -> Step:
+def refine(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, chance: Tensor) -> Step:
     """Write the canvas that a step leaves and record it."""
     stop, places = record.stop, list(board.places)
     board.write(torch.tensor(record.argmax if stop else record.after), record, stop)

@@ -114,7 +114,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 chances=exact(chance),
             )
             board.source = (routes == CLEAN) | ((routes == STAY) & board.source)
-            edit = yield written(board, run, record, z, chance, i / N)
+            edit = yield denoise_step(board, run, record, z, chance, i / N)
             board.edit(edit)
             for sweep in range(sweeps):
                 z_now = board.denoise(z)
@@ -180,7 +180,7 @@ def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tens
     return (doubt / p.corrector_selection_tau + gumbel).topk(k).indices, u
 
 
-def written(board: Canvases, run: Recorder, record: Canvas, z: Tensor, chance: Tensor, a_s: float) -> Step:
+def denoise_step(board: Canvases, run: Recorder, record: Canvas, z: Tensor, chance: Tensor, a_s: float) -> Step:
     """Write the canvas that a step leaves, at survival α_s, and record it."""
     stop, places, noise = record.stop, list(board.places), record.routes.count(NOISE)
     board.write(torch.tensor(record.argmax if stop else record.after), record, stop)

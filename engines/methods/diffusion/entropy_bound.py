@@ -105,7 +105,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 chances=exact(of(sampled, P)),
             )
             board.source = accepted
-            edit = yield written(board, p, run, record, z, P)
+            edit = yield denoise_step(board, p, run, record, z, P)
             board.edit(edit)
             if edit and edit.remask and done:  # a position hidden at the end is written after all
                 n, done = max(n, 1), False
@@ -120,7 +120,7 @@ def within_bound(H: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     return joint, joint <= bound
 
 
-def written(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, P: Tensor) -> Step:
+def denoise_step(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, P: Tensor) -> Step:
     """Write what a step leaves, a canvas or the answer, and record it."""
     done, places = record.last, list(board.places)
     settled, padded = done and (record.stop or p.answer == "argmax"), list[int]()

@@ -69,13 +69,13 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
             edit = yield blocks.store(run, x, a)
         else:
             owed = (transfer_schedule(B, p.steps)[made:] or [1])[0]  # 1 where a person masked some again
-            edit = yield written(run, x, blocks, a, owed, p)
+            edit = yield fill(run, x, blocks, a, owed, p)
             made += 1
         x = run.apply_edit(edit, x)
         blocks.forget(edit)
 
 
-def written(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: Params) -> Step:
+def fill(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: Params) -> Step:
     """A forward of the block at a and what it writes, into x."""
     z = blocks(x, a)  # [B, V]
     x0, chance = propose(z, p.temperature, p.top_k, p.top_p, run.rng)  # [B]

@@ -64,12 +64,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         if ready and p.nodes and deepest > 0:
             drafter.read(ids, p.top_k)
             draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
-        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        drafter.learn(turn)
+        iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
-        facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
-        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        facts = iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
+        edit = yield run.step(**iteration.groups(ranks), facts=facts, note=iteration.note() + size)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 

@@ -41,7 +41,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.models.networks.exits import Past
 
 MOST = 10
@@ -115,7 +115,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = target.unembed(target.layers(rows, cache, l, n), predicts=base + 1)
         c = len(chain) - 1
         verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
-        iteration = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
+        iteration = Turn(ids, d, verdict, z[c:], z[:c], emitted_tokens(d, verdict)[: end - len(ids)], chain[:-1])
         kept = min(len(iteration.ids) - 1, cache.length)
         cache.crop(kept)
         past.crop(kept)

@@ -114,8 +114,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         cache.crop(start)  # what the pads left behind is not text
         z = model.unembed(h[len(fed) - 1 - late :], predicts=start - late)  # [late + k, V]
         read, window = z[:late], z[late:]
-        x, c = said(window, p.temperature, run.rng)
-        l, stop = written(ids, x, c, p.beta, p.n, model.eos_ids)  # noqa: E741 - the paper's letter
+        x, c = predictions(window, p.temperature, run.rng)
+        l, stop = unit_length(ids, x, c, p.beta, p.n, model.eos_ids)  # noqa: E741 - the paper's letter
         before, at = list(range(start - late, start)), list(range(start, start + k))
         confirmed = token_probability(read, torch.tensor(ids[start - late :], device=z.device)) if late else read[:, 0]
         agreed = sum(a == b for a, b in zip(read.argmax(-1).tolist(), ids[start - late :], strict=True))
@@ -134,14 +134,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         late = l - 1 if ids == text else 0
 
 
-def said(z: Tensor, temperature: float, rng: Generator) -> tuple[list[int], list[float]]:
+def predictions(z: Tensor, temperature: float, rng: Generator) -> tuple[list[int], list[float]]:
     """Of each row of logits z [k, V] the token, the likeliest or a drawn one, and its probability."""
     q = distribution(z.double(), temperature or 1.0)
     x = [draw(row, rng) for row in q] if temperature else z.argmax(-1).tolist()
     return x, q.gather(-1, torch.tensor(x, device=z.device)[:, None])[:, 0].tolist()
 
 
-def written(
+def unit_length(
     ids: Sequence[int], x: Sequence[int], c: Sequence[float], beta: float, n: int, ends: frozenset[int]
 ) -> tuple[int, str]:
     """(l, why the unit ends): the tokens x with confidence c that are written behind ids."""

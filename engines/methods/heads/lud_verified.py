@@ -34,7 +34,7 @@ from engines.kit import (
 )
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 
 if TYPE_CHECKING:
     from engines.models.networks.lora import LoRA
@@ -114,7 +114,7 @@ def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator
     z = model.unembed(h[: c + n], predicts=speaks)
     verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
     tail = [c + n + r for r, (row, _) in enumerate(pads) if row == verdict.path[-1]]
     return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), h[tail]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.kit import Params, Recorder, Steps, WordReaderLM, many, torch
-from engines.methods.multimodal._scene import Answer, Reading, Rectangle, Scene, crop, written
+from engines.methods.multimodal._scene import Answer, Reading, Rectangle, Scene, crop, write_answer
 
 TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
 WINDOWS: tuple[Rectangle, ...] = tuple((row, column, 48, 144) for row in (0, 40, 80) for column in (0, 112))
@@ -59,7 +59,7 @@ class Heavy:
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )
 
-    def turn(self, model: WordReaderLM, angle: float) -> int:
+    def read_rotated(self, model: WordReaderLM, angle: float) -> int:
         """Read every region at this turn and at all scales; how many pictures that were."""
         at = [(i, scale) for scale in SCALES for i in range(len(self.regions))]
         pictures = torch.stack([crop(self.pixels, self.regions[i], angle, scale) for i, scale in at])
@@ -101,7 +101,7 @@ class Heavy:
 def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heavy: Heavy) -> Steps:
     """A step for each turn; the last writes the answer."""
     for angle in TURNS:
-        n = heavy.turn(reader, angle)
+        n = heavy.read_rotated(reader, angle)
         text, sure, region = heavy.best()
         answer = reader.tokenizer.decode(text) if angle == TURNS[-1] else ""
         scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
@@ -116,4 +116,6 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
             ids = run.apply_edit(edit, ids)
             heavy.forget(edit.forbid if edit else {}, min(reader.eos_ids))
     tokens = [*text, min(reader.eos_ids)]
-    yield from written(reader, run, p, ids, Answer(tokens, "beam", crop(heavy.pixels, heavy.regions[region])), groups)
+    yield from write_answer(
+        reader, run, p, ids, Answer(tokens, "beam", crop(heavy.pixels, heavy.regions[region])), groups
+    )

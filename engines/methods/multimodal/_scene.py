@@ -160,7 +160,7 @@ class Answer:
     chances: list[float] | None = None
 
 
-def written(
+def write_answer(
     reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], answer: Answer, groups: Mapping[str, Any]
 ) -> Steps:
     """Write an answer behind the letters that stand, in a step with these groups. What a person changes of it is kept,

@@ -105,7 +105,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             records={"vote": lambda: ballot.record(p.rule, run.full, whole)} if ballot else {},
             facts={"paths_living": len(paths.living), "paths_ended": ended, **(counted(ballot) if ballot else {})},
-            note=told(ballot, p.rule)
+            note=describe(ballot, p.rule)
             if ballot
             else f"{many(len(living), 'path')} extended by one token in one forward.",
         )
@@ -142,7 +142,7 @@ def counted(ballot: Ballot) -> dict[str, float]:
     }
 
 
-def told(ballot: Ballot, rule: str) -> str:
+def describe(ballot: Ballot, rule: str) -> str:
     """The vote in a sentence or two."""
     if not ballot.answers:
         return "No path finished with an answer, so there is no vote; the first path is written."

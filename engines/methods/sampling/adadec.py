@@ -151,7 +151,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 "rank_chosen": rank + 1,
                 "lookahead_forwards": max((len(future.lookahead) for future in futures), default=0),
             },
-            note=told(H, p.threshold, paused, rank, scores),
+            note=describe(H, p.threshold, paused, rank, scores),
         )
         paths.apply_edit(run, edit, main)
 
@@ -233,7 +233,7 @@ def pause(H: float, threshold: float, rank: int, futures: Sequence[Future], scor
     return Pause(H, threshold, rank, texts, p, mean)
 
 
-def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:
+def describe(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:
     """The step in a sentence."""
     if not paused:
         return f"Entropy {H:.2f} nats is below the threshold of {threshold:.2f}: the greedy token."

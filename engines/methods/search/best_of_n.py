@@ -60,7 +60,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             scores=lambda: {"reward": marks(rewards[best.id])},
             branches=paths.branches(),
             facts={"prm_calls": policy.calls, "tokens_of_all_paths": policy.written, "paths_living": len(paths.living)},
-            note=told(policy, best, len(writing)),
+            note=describe(policy, best, len(writing)),
         )
         policy.edited(edit, run, best)
         cut_back(rewards, paths.living)
@@ -83,7 +83,7 @@ def cut_back(rewards: dict[int, list[tuple[int, float]]], paths: list[Path]) -> 
         rewards[path.id] = [scored for scored in rewards.get(path.id, []) if scored[0] < path.length]
 
 
-def told(policy: Policy, best: Path, extensions: int) -> str:
+def describe(policy: Policy, best: Path, extensions: int) -> str:
     """The round in a sentence or two."""
     score = best.scores["score"]
     if policy.paths.living:

@@ -85,7 +85,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 "paths_living": len(paths.living),
                 "effective_particles": float(1 / chance.square().sum()),
             },
-            note=told(policy, best, particles, kept=len(before - {path for path in before if path.fate == "pruned"})),
+            note=describe(
+                policy, best, particles, kept=len(before - {path for path in before if path.fate == "pruned"})
+            ),
         )
         policy.edited(edit, run, best)
 
@@ -128,7 +130,7 @@ def drawn(policy: Policy, particles: list[Path], chance: torch.Tensor, run: Reco
     return drawn_paths
 
 
-def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
+def describe(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
     """The round in a sentence or two. kept: how many of the particles before the drawing go on."""
     w = best.scores["weight"]
     if policy.paths.living:

@@ -28,7 +28,7 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.speculative._verify import Draft, Verdict, record_tree, verify, written
+from engines.methods.speculative._verify import Draft, Verdict, emitted_tokens, record_tree, verify
 
 EMITS = {"commits", "scores", "candidates", "tree", "intervals", "facts", "note"}
 LANES = {
@@ -105,7 +105,7 @@ class Target:
         """The round with this outcome. The cache then holds the text but its last token."""
         ids, draft, chain, c = rows.ids, rows.draft, rows.chain, len(rows.chain)
         self.cache.keep(rows.base, [*range(c), *(c + r for r in verdict.path)])
-        gained = written(draft, verdict)[: self.end - len(ids)]
+        gained = emitted_tokens(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
         states = {layer: h[c:] for layer, h in rows.hidden.items()}
         read = {layer: h[:c] for layer, h in rows.hidden.items()}

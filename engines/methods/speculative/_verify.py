@@ -199,7 +199,7 @@ def _rejection(
     return None, r
 
 
-def written(draft: Draft, verdict: Verdict) -> list[int]:
+def emitted_tokens(draft: Draft, verdict: Verdict) -> list[int]:
     """The tokens that a walk adds to the text: the drafted ones that were kept, and the target's own behind them if
     there is one."""
     return [*(draft.tokens[row] for row in verdict.path[1:]), *([verdict.emitted] if verdict.emitted >= 0 else [])]
@@ -224,7 +224,7 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         tokens=list(draft.tokens),
         accepted=[row in kept for row in range(len(draft))],
         why=why,
-        emitted=written(draft, verdict),
+        emitted=emitted_tokens(draft, verdict),
         sources=list(draft.sources),
         ranks=list(order),
         draft_logprobs=[None if c is None else max(FLOOR, _log(c)) for c in draft.chances] if known else [],

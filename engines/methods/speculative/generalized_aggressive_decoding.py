@@ -30,7 +30,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
-from engines.methods.speculative._verify import Draft, Test, Verdict, written
+from engines.methods.speculative._verify import Draft, Test, Verdict, emitted_tokens
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}
@@ -122,7 +122,7 @@ def verify_block(target: Target, ids: list[int], block: list[int], q: Tensor, be
     tests = [Test(i, float(i <= b), None, i <= b) for i in range(1, looked + 1)]
     emitted, source = (-1, "draft") if ends else (int(z[c + b].argmax()), "argmax")
     verdict = Verdict(list(range(b + 1)), emitted, source, tests)
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
     return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
 

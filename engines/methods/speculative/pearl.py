@@ -44,7 +44,7 @@ from engines.kit import (
 )
 from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 
 LONGEST = 12
 
@@ -178,7 +178,7 @@ def verify_block(target: Target, ids: list[int], tested: Sequence[Guess], z: Ten
             draft.distributions[row] = guess.distribution
         draft.add(row, guess.token, guess.chance)
     verdict = verify(z, draft, target.p.temperature, rng, target.model.eos_ids)
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
     return Turn(ids, draft, verdict, z, z[:0], gained, [])
 

@@ -99,7 +99,7 @@ class EagleConfig(EagleFlags, frozen=True):
         return [i + 1 for i in ids] if ids and ids[0] == OUTPUTS_FROM else ids
 
 
-def said(kind: type[T], config: Mapping[str, Any], name: str) -> T:
+def typed_config(kind: type[T], config: Mapping[str, Any], name: str) -> T:
     """What a config says, as that type. Raises UserError, with the key, for a value that is of another one."""
     try:
         return msgspec.convert(config, kind, strict=False)

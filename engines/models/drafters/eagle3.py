@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, RowDrafter
-from engines.models.drafters.configs import EagleConfig, layer_config, said
+from engines.models.drafters.configs import EagleConfig, layer_config, typed_config
 from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count, token_id
@@ -29,7 +29,7 @@ class Eagle3(RowDrafter):
         super().__init__(checkpoint, target, t)
         config, name = checkpoint.config, checkpoint.name
         inner = layer_config(config, name, "transformer_layer_config")
-        own = said(EagleConfig, config, name)
+        own = typed_config(EagleConfig, config, name)
         self.first = "midlayer." if "midlayer.hidden_norm.weight" in t else "layers.0."
         self.d = d = t.shape(f"{self.first}hidden_norm.weight")[0]
         ids = layer_ids(own, self.num_layers, name)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engines.core.errors import UserError
-from engines.models.drafters.configs import LayerConfig, said
+from engines.models.drafters.configs import LayerConfig, typed_config
 from engines.models.drafters.tensors import Tensors
 from engines.models.networks.exits import Past
 
@@ -39,7 +39,7 @@ class Sizes:
     @classmethod
     def of(cls, config: Mapping[str, Any], d: int, name: str, offset: float = 0.0) -> Sizes:
         """From a Llama- or Qwen3-like config, for a stream of width d. Raises UserError for what cannot be."""
-        own = said(LayerConfig, config, name)
+        own = typed_config(LayerConfig, config, name)
         heads, act = own.num_attention_heads, own.hidden_act
         head_dim = own.head_dim or d // heads
         if head_dim < 2 or head_dim % 2:

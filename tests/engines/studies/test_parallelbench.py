@@ -187,11 +187,11 @@ def test_the_command_replaces_a_model_keeps_the_others_and_runs_those_of_the_fil
         assert line in said
     (one,) = parallelbench.recorded(file)
     other = msgspec.structs.replace(one, model=msgspec.structs.replace(one.model, name="another"))
-    write(str(file), parallelbench.written([other, one]))
+    write(str(file), parallelbench.as_json([other, one]))
     assert cli.main([*command, "--model", "oracle", "--task", "reverse", "--prompts", "2"]) == 0
     kept, new = parallelbench.recorded(file)
     assert kept == other and new.prompts == 2 and {p.task for p in new.points} == {"reverse"}
-    write(str(file), parallelbench.written([new]))
+    write(str(file), parallelbench.as_json([new]))
     assert cli.main([*command, "--task", "reverse"]) == 0, "without a model those of the file, with as many prompts"
     assert [part.points for part in parallelbench.recorded(file)] == [new.points]
 

@@ -26,4 +26,4 @@ def test_each_budget_is_run_and_the_best_is_the_one_with_the_largest_gain():
 @pytest.mark.parametrize(("slope", "best"), [(0.0, 64), (5.0, 20)])
 def test_time_that_does_not_grow_asks_for_the_largest_budget_and_steep_time_for_the_smallest(slope, best):
     points = [Point(B, search(A, B), 1.0 + B, 40 + slope * (B - 20), 1.0) for B in BUDGETS]
-    assert f"B = {best}," in row_budget.told(points, 40.0, None).receipts[0].name
+    assert f"B = {best}," in row_budget.study_of(points, 40.0, None).receipts[0].name

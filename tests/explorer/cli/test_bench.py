@@ -140,7 +140,7 @@ def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", screen)
-    with progress.told([("code", 1), ("sums", 1)], "classes", bar=True) as bar:
+    with progress.progress_of([("code", 1), ("sums", 1)], "classes", bar=True) as bar:
         bar(1, 2)
         bar(2, 2)
     assert "2 of 2 classes: 100%" in screen.getvalue()

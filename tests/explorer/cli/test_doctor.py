@@ -49,7 +49,7 @@ def test_a_store_that_cannot_be_written_and_a_damaged_recording_are_broken(tmp_p
     check = found(doctor.store)["store"]
     assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
     for name in ("client/player/player.js", "theme.json", "scenarios.json"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / "traces").mkdir()
     monkeypatch.setattr(doctor, "ASSETS", tmp_path)

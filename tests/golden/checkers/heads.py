@@ -18,7 +18,7 @@ from engines.methods.heads.lud import accepted, marked
 from engines.methods.heads.medusa import accepted_path, thresholds
 from engines.methods.heads.ppd import above, layout
 from engines.methods.heads.ppd.dynamic_tree import Node, search
-from engines.methods.speculative._verify import Draft, written
+from engines.methods.speculative._verify import Draft, emitted_tokens
 
 from .cases import Given, Values, ancestors, chain, computes, float64, leaf_paths, sees, walked
 
@@ -150,7 +150,7 @@ def kangaroo_stop(given: Given) -> Values:
     while not (why := stopped(given["confidence"][:n], given["eta"], given["gamma"])):
         n += 1
     draft = chain([-1, *given["draft"][:n]])
-    found = written(draft, walked(given["target"][: n + 1], draft, frozenset({given["eos"]})))
+    found = emitted_tokens(draft, walked(given["target"][: n + 1], draft, frozenset({given["eos"]})))
     return {
         "drafted": n,
         "stopped_by": why,

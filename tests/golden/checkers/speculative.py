@@ -17,7 +17,7 @@ from engines.core.sampling import (
 )
 from engines.core.trees import from_child_counts, row_depths
 from engines.core.verify import Case, checks, differ
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences
 from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
 from engines.methods.speculative.judge_decoding.rule import or_mask
@@ -70,7 +70,7 @@ def chain_tape(given: Given) -> Values:
 def greedy_chain(given: Given) -> Values:
     """At temperature 0 a chain is a one-branch tree walked by the argmax."""
     verdict = walked(given["target_argmax"], draft := chain([0, *given["draft"]]))
-    return {"n_accepted": len(verdict.path) - 1, "tokens": written(draft, verdict)}
+    return {"n_accepted": len(verdict.path) - 1, "tokens": emitted_tokens(draft, verdict)}
 
 
 def key(context: Sequence[int]) -> str:
@@ -343,7 +343,7 @@ def spans(given: Given) -> Values:
         ahead = [*y[len(tokens) :], *[given["eos"]] * len(pasted)][: len(pasted) + 1]
         draft = chain([0, *pasted])
         verdict = walked(ahead, draft, frozenset({given["eos"]}))
-        gained = written(draft, verdict)
+        gained = emitted_tokens(draft, verdict)
         steps.append(
             {
                 "mode": "copy" if pasted else "single",

@@ -66,12 +66,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         output = ours.next(ids)  # encode and cross_kv at the first token only
         token = chosen(output.z, p, run)
         lanes = cells(ours, output, text_of(models.model, token), run)
-        facts = told("", ours, output)
+        facts = cost_facts("", ours, output)
         if p.beside and not (len(other_ids) > n_in and other_ids[-1] in models.twin.eos_ids):
             reply = twin.next(other_ids)  # the whole height for the input, and again for every token
             other_ids = [*other_ids, chosen(reply.z, p, run)]
             lanes += cells(twin, reply, text_of(models.twin, other_ids[-1]), run)
-            facts |= told("twin ", twin, reply)
+            facts |= cost_facts("twin ", twin, reply)
         at, chance = [len(ids)], token_probability(output.z[None], torch.tensor([token]))
         edit = yield run.step(
             commits=(at, [token], "greedy" if p.temperature == 0 else "sampled", chance),
@@ -106,7 +106,7 @@ def looked(output: Turn) -> Tensor:
     return output.attention.mean(0)
 
 
-def told(prefix: str, side: EncoderDecoder | DecoderOnly, output: Turn) -> dict[str, float]:
+def cost_facts(prefix: str, side: EncoderDecoder | DecoderOnly, output: Turn) -> dict[str, float]:
     """What a step says of one model, counted. Its times are in the lanes."""
     return {
         f"{prefix}cache bytes": side.bytes(),

@@ -64,7 +64,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         g = filter_at(p.filter) if p.accept_thres < 1 else None
         q = g(f.c) if g else None  # [b]
         accept = f.hidden & (q > p.accept_thres) if q is not None else torch.zeros_like(f.hidden)  # [b]
-        ready = f.written(accept)  # [b]
+        ready = f.accepted_positions(accept)  # [b]
         e, sure = f.cut(accept, p, L)
         chosen = f.a + ready.nonzero()[:, 0]
         x[chosen] = f.x0[chosen]

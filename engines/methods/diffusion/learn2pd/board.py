@@ -84,7 +84,7 @@ class Proposed(NamedTuple):
         hidden = x[a:b] == model.mask_id
         return cls(a, b, masks, z[masks - first], conf, x0, hidden, c, E, distributions.spans, distributions.note)
 
-    def written(self, accept: Tensor) -> Tensor:
+    def accepted_positions(self, accept: Tensor) -> Tensor:
         """What a filter that accepts these of the block writes; both [b]."""
         yes = with_best(accept.tolist(), self.c.tolist(), self.hidden.tolist())
         return torch.tensor(yes, device=accept.device)

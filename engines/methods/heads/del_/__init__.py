@@ -38,7 +38,7 @@ from engines.kit import (
 )
 from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.models.networks.exits import exits_of, maps_of, scaled
 
 MOST, CONTEXT = 18, 32
@@ -109,7 +109,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         c, x = len(chain) - 1, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
         z = target.unembed(x, predicts=base + 1)  # [c + 1 + d, V]
         verdict = verify(z[c:], draft, p.temperature, run.rng, target.eos_ids)
-        iteration = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain[:-1])
+        iteration = Turn(
+            ids, draft, verdict, z[c:], z[:c], emitted_tokens(draft, verdict)[: end - len(ids)], chain[:-1]
+        )
         context = min(CONTEXT, c)
         s = logits({i: torch.cat(x)[c - context :] for i, x in streams.items()}).softmax(-1).max(-1)
         shadow = s.indices if vocabulary is None else vocabulary.to(s.indices.device)[s.indices]

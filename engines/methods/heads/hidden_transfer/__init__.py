@@ -37,7 +37,7 @@ from engines.kit import (
 from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
 from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 
 RANKS = 10  # guesses taken of each pseudo row
 
@@ -149,7 +149,7 @@ def forward(
     z = model.unembed(y[: c + N], predicts=speaks)
     verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
     streams[n] = y[c + N :]
     first = sum(draft.tails[: verdict.path[-1]])

@@ -33,7 +33,7 @@ from engines.kit import (
 from engines.methods.heads._template import Path, filled, from_heads, parents_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 
 RANKS = 10  # guesses taken of each prompt token
 
@@ -127,7 +127,7 @@ def forward(
     z = model.unembed(torch.cat([x[:c], x[[c + i for i in at]]]), predicts=speaks)  # [c + candidates, V]
     verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
     cache.keep(base, [*range(c), *(c + at[row] for row in verdict.path)])
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
     last = rows[at[verdict.path[-1]]][0]
     tail = [c + i for i, (path, j) in enumerate(rows) if path == last and j]

@@ -35,7 +35,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
-from engines.methods.multimodal._scene import SCENES, Answer, Reading, Scene, blocks, crop, picture, shown, written
+from engines.methods.multimodal._scene import SCENES, Answer, Reading, Scene, blocks, crop, picture, shown, write_answer
 from engines.methods.multimodal._word import until_end
 from engines.methods.multimodal.context_str.context import Gate, Scored, gate, meaning, score
 
@@ -109,7 +109,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     if decision.bypass:
         reading = read[0 if decision.source == "T1" else 1 + T3.index(decision.best)]
         groups["note"] = f"‘{reading.text}’ fits the caption; the heavy reader is skipped."
-        yield from written(reader, run, p, ids, Answer(reading.tokens, "place", reading.seen, reading.chances), groups)
+        yield from write_answer(
+            reader, run, p, ids, Answer(reading.tokens, "place", reading.seen, reading.chances), groups
+        )
     else:
         edit = yield run.step(note="No reading fits the caption; the heavy reader runs.", **groups)
         heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)

@@ -103,7 +103,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             if alone
             else None,
             facts=thought.facts([*ids, *new], likely, entropy(before.double()), entropy(z.double()), bool(phrase)),
-            note=thought.told(probe, stop, token in model.eos_ids, bool(phrase), token != token_drawn),
+            note=thought.note_of(probe, stop, token in model.eos_ids, bool(phrase), token != token_drawn),
         )
         after = run.apply_edit(edit, [*ids, *new], cache)
         thought.cut(len(ids) + len(new) if after == [*ids, *new] else min(edit.force) if edit else 0)
@@ -172,7 +172,7 @@ class Thought:
             counts["reflection_chance"] = likely
         return counts | ({"entropy_before": float(before[0]), "entropy_after": float(after[0])} if phrase else {})
 
-    def told(self, probe: Probe | None, stop: bool, over: bool, phrase: bool, replaced: bool) -> str:
+    def note_of(self, probe: Probe | None, stop: bool, over: bool, phrase: bool, replaced: bool) -> str:
         """One sentence on the token."""
         if probe:
             read = f"There is an answer; the probe's confidence is {probe.confidence:.2f}"

@@ -106,7 +106,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             records={} if paths.living else {"vote": lambda: finish.vote(winner)},
             facts=finish.facts(),
-            note=finish.told(winner, len(living)),
+            note=finish.note_of(winner, len(living)),
         )
         paths.apply_edit(run, edit, shown)
 
@@ -160,7 +160,7 @@ class Finish:
             "tokens_of_all_paths": sum(trace.length for trace in traces),
         }
 
-    def told(self, winner: Path | None, n: int) -> str:
+    def note_of(self, winner: Path | None, n: int) -> str:
         """The step in a sentence or two."""
         ended = sum(map(self.ended, self.paths.paths))
         if winner is None:

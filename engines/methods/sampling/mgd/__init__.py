@@ -30,7 +30,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.sampling.mgd.monitor import WATCHES, Completions, Monitor, mask, question, told
+from engines.methods.sampling.mgd.monitor import WATCHES, Completions, Monitor, mask, question, token_text
 from engines.tools import completion, projects
 
 
@@ -76,7 +76,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             state = monitor.pre(model.tokenizer.decode(ids))
             masked = mask(L, state.allowed) if p.monitor == "guide" else L  # [V]
             token = int(masked.argmax()) if p.temperature == 0 else draw(distribution(masked, p.temperature), run.rng)
-            chances, text, at, masked_out = L.softmax(-1), told(model, token), len(ids), masked is not L
+            chances, text, at, masked_out = L.softmax(-1), token_text(model, token), len(ids), masked is not L
             begins = f"{opening(p)} " if at == len(prompt) else ""
             step = run.step(
                 commits=([at], [token], "greedy" if p.temperature == 0 else "sampled", [float(chances[token])]),

@@ -297,7 +297,7 @@ def question(run: Recorder, state: State) -> list[Interval]:
     ]
 
 
-def told(model: CausalLM, token: int) -> str | None:
+def token_text(model: CausalLM, token: int) -> str | None:
     """The text of a token; None where it stands for none of its own."""
     piece = model.tokenizer.piece(token)
     return piece.text if piece.kind == "text" else None

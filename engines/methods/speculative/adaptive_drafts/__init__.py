@@ -155,7 +155,7 @@ def account(
     return TreeChoice(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
 
 
-def note(chosen: DraftTree, turn: Turn, p: Params, warning: str) -> str:
+def note(chosen: DraftTree, iteration: Turn, p: Params, warning: str) -> str:
     """One sentence on the round; before it the warning of the costs it chose by."""
     promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
     if not (p.copies or p.table or p.store or p.draft):
@@ -167,7 +167,7 @@ def note(chosen: DraftTree, turn: Turn, p: Params, warning: str) -> str:
     else:
         outcome = (
             f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain "
-            f"rows; {many(len(turn.gained), 'token')} came{turn.ending()}."
+            f"rows; {many(len(iteration.gained), 'token')} came{iteration.ending()}."
         )
     if chosen.queries:
         outcome += f" The draft model was asked about {many(chosen.queries, 'row')}."

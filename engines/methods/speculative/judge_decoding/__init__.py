@@ -39,7 +39,7 @@ from engines.kit import (
     slider,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, Test, Verdict, written
+from engines.methods.speculative._verify import Draft, Test, Verdict, emitted_tokens
 from engines.methods.speculative.judge_decoding.rule import last_token, or_mask, standard
 
 MOST = 32
@@ -220,7 +220,7 @@ def verify_and_judge(
     else:
         emitted, source = last_token(z[A], draft, A, p, rng)
     verdict = Verdict(list(range(A + 1)), emitted, source, tests)
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
     return Look(Turn(ids, draft, verdict, z, z[:0], gained, behind), score, plain, u, ratio)
 

@@ -29,7 +29,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
 
 MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
@@ -150,7 +150,7 @@ def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: 
     mixed = fuse(z0, zr, p.alpha) if second else z0
     verdict = verify(mixed, draft, p.temperature, rng, target.model.eos_ids)
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = written(draft, verdict)[: target.end - len(ids)]
+    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
     rows = (c, len(draft), len(r), len(s), len(d)) if second else (c, len(draft), 0, 0, 0)
     return Look(Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c]), z0, zr, rows)

@@ -104,14 +104,14 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 ),
                 note=(
                     f"Sample {number}: "
-                    f"{told(iteration.ids[len(prompt) :], model, forwards) if done else iteration.note()}"
+                    f"{summary(iteration.ids[len(prompt) :], model, forwards) if done else iteration.note()}"
                 ),
             )
             ids = run.apply_edit(edit, iteration.ids, target.cache)
         samples.append(ids[len(prompt) :])
 
 
-def told(sample: list[int], model: CausalLM, forwards: int) -> str:
+def summary(sample: list[int], model: CausalLM, forwards: int) -> str:
     """What a sample came to: its tokens, and whether an end mark stands behind them."""
     ended = bool(sample) and sample[-1] in model.eos_ids
     n = len(sample) - ended

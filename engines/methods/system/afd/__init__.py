@@ -29,7 +29,7 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.system.afd.batch import Batch, Part, catch_up, prefilled, turn
+from engines.methods.system.afd.batch import Batch, Part, catch_up, decode_rows, prefilled
 from engines.methods.system.afd.feeding import Elsewhere, Here
 
 TWO, ONE = "two processes", "one process"
@@ -67,7 +67,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
     with Elsewhere(model, m, b) if p.execution == TWO else Here(model) as feeding:
         while batch.fates[0] == "alive":
             catch_up(model, batch, caches, b)
-            z, parts = turn(model, batch.tokens(batch.length - 1), caches, feeding)  # [B, V]
+            z, parts = decode_rows(model, batch.tokens(batch.length - 1), caches, feeding)  # [B, V]
             at, n, wrote = [batch.length], batch.length, batch.living
             batch.write(z, end, model.eos_ids)
             token = batch.texts[0][-1]

@@ -109,7 +109,7 @@ def catch_up(model: CountedSplit, batch: Batch, caches: Sequence[KVCache], b: in
                 x = x + model.feed(u, layer)
 
 
-def turn(
+def decode_rows(
     model: CountedSplit, tokens: Sequence[int], caches: Sequence[KVCache], feeding: Feeding
 ) -> tuple[Tensor, list[Part]]:
     """One row of every text through all layers: logits [B, V] and what ran when. Attention takes the microbatches in

@@ -39,7 +39,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.methods.system.mirror_sd.rounds import (
     END,
     EXIT,
@@ -113,7 +113,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             with stages.during(END, "rendezvous"):
                 proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
                 verdict = verify(z[c:], proposed, p.temperature, run.rng, target.eos_ids)
-                gained = written(proposed, verdict)[: side.end - len(ids)]
+                gained = emitted_tokens(proposed, verdict)[: side.end - len(ids)]
                 side.cache.crop(min(side.cache.length, len(ids) + len(gained) - 1))
                 best = draft.settle(ids, d, verdict)
             iteration = Turn(ids, proposed, verdict, z[c:], z[:c], gained, fed[:c])

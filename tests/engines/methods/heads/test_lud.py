@@ -6,7 +6,7 @@ import torch
 import engines
 from engines.core.kinds import Taps
 from engines.core.trace import Edit
-from engines.methods.heads.lud import forward, repeats, said, written
+from engines.methods.heads.lud import forward, predictions, repeats, unit_length
 from engines.models.networks.lora import lora_of
 from engines.models.parts import load_part
 from engines.training.heads.lexical_units import WINDOW, UnitTraining
@@ -62,21 +62,21 @@ def test_what_pads_leave_behind_is_no_text(model):
 
 def test_why_a_unit_ends():
     ends = frozenset({2})
-    assert written([5], [7, 8, 9], [0.9, 0.9, 0.1], 0.5, 3, ends) == (2, "threshold")
-    assert written([5], [7, 8, 9], [0.1, 0.9, 0.9], 0.5, 3, ends) == (1, "threshold")
-    assert written([5], [7, 8, 9], [0.9, 0.9, 0.9], 0.5, 3, ends) == (3, "window")
-    assert written([5], [7, 2, 9], [0.9, 0.9, 0.9], 0.5, 3, ends) == (2, "end")
-    assert written([5, 7], [8, 5, 7, 8], [0.9] * 4, 0.5, 3, ends) == (3, "repeat")
-    assert written([5, 7], [8, 5, 7, 8], [0.9] * 4, 0.5, 2, ends) == (4, "window")
-    assert written([5], [5, 9], [0.9, 0.9], 0.5, 3, ends) == (2, "window")  # the first token is always written
+    assert unit_length([5], [7, 8, 9], [0.9, 0.9, 0.1], 0.5, 3, ends) == (2, "threshold")
+    assert unit_length([5], [7, 8, 9], [0.1, 0.9, 0.9], 0.5, 3, ends) == (1, "threshold")
+    assert unit_length([5], [7, 8, 9], [0.9, 0.9, 0.9], 0.5, 3, ends) == (3, "window")
+    assert unit_length([5], [7, 2, 9], [0.9, 0.9, 0.9], 0.5, 3, ends) == (2, "end")
+    assert unit_length([5, 7], [8, 5, 7, 8], [0.9] * 4, 0.5, 3, ends) == (3, "repeat")
+    assert unit_length([5, 7], [8, 5, 7, 8], [0.9] * 4, 0.5, 2, ends) == (4, "window")
+    assert unit_length([5], [5, 9], [0.9, 0.9], 0.5, 3, ends) == (2, "window")  # the first token is always written
     assert repeats([1, 2], 2, 1) and not repeats([1, 2], 2, 0) and repeats([1, 2, 1], 2, 2)
 
 
 def test_confidence_is_that_of_the_token_drawn():
     z = torch.randn(3, 9, generator=torch.Generator().manual_seed(2))
-    x, c = said(z, 0.7, torch.Generator().manual_seed(1))
+    x, c = predictions(z, 0.7, torch.Generator().manual_seed(1))
     assert c == pytest.approx((z.double() / 0.7).softmax(-1)[range(3), x].tolist())
-    assert said(z, 0.0, torch.Generator())[0] == z.argmax(-1).tolist()
+    assert predictions(z, 0.0, torch.Generator())[0] == z.argmax(-1).tolist()
 
 
 def test_a_fork_goes_on_from_the_edited_text(model):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from tests.engines.fakes import TableCausal
 
 
@@ -36,7 +36,7 @@ def test_nothing_is_accepted_behind_an_end_mark(temperature):
     whole, ended, root = (
         verify(z, draft, temperature, torch.Generator().manual_seed(0), frozenset(ends)) for ends in ((), (7,), (5,))
     )
-    assert written(draft, whole) == [1, 7, 3, 2] and whole.path == [0, 1, 2, 3]
-    assert written(draft, ended) == [1, 7] and ended.path == [0, 1, 2]
+    assert emitted_tokens(draft, whole) == [1, 7, 3, 2] and whole.path == [0, 1, 2, 3]
+    assert emitted_tokens(draft, ended) == [1, 7] and ended.path == [0, 1, 2]
     assert (ended.emitted, ended.source) == (-1, "draft")
     assert root.path == whole.path  # the root is text already
