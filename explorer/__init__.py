@@ -4,8 +4,6 @@
 trace plays itself once this package is imported; `explorer.show` puts several side by side, `explorer.lines` writes the
 Python that repeats a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Command lines: a parser whose complaints are one sentence, and the options of modules run with `python -m`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

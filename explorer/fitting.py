@@ -1,7 +1,5 @@
 """Which methods run on which models: one rule for the page's forms, sweeps and the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

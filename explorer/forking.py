@@ -1,7 +1,5 @@
 """What a person asks of a fork, in words, as an edit: shared by the command line and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -4,8 +4,6 @@
 [{"link": "?gallery=NAME,NAME", "title": "What goes wrong", "minutes": 2, "question": "...", "say": "..."}]
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Links that open runs: `?run=ID,ID&step=N&of=K&clock=forwards&lane=NAME`, `?gallery=NAME`, or
 `?scene=NAME`. Everything in a link is checked like any input."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs

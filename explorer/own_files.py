@@ -1,7 +1,5 @@
 """The program's own data: a file that is missing or damaged is named, with what to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -3,8 +3,6 @@ the few pixels that the model sees, and written as text (engines/tasks/blocks.py
 
 Needs Pillow. An image is a PIL image; a picture the array that a model gets."""
 
-from __future__ import annotations
-
 import io
 import logging
 import warnings

@@ -7,8 +7,6 @@
 What is recorded is in the files of `assets/papers`: method, model, prompt, parameters and seed of each run, with a
 title and one sentence on what to watch. Nothing else is edited; a trace is what the run left."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import sys

@@ -1,7 +1,5 @@
 """A trace in words, for the terminal and the static site, safe to print whatever it holds."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Iterator

@@ -5,8 +5,6 @@
 
 The trace is one like any other, with what a server does not tell marked as not recorded."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

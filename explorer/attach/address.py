@@ -1,7 +1,5 @@
 """Where a server is, as a person writes it, and which of its interfaces is meant."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

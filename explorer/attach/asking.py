@@ -1,7 +1,5 @@
 """What a server may be asked, and what it says about itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines import UserError, texts

@@ -7,8 +7,6 @@ One clock runs over all that a server may do: look its name up, connect, send he
 bytes. What waits for the server is a thread of its own; whoever asks looks at the clock and at Stop ten times a second,
 and hangs up by shutting the socket down, which ends the thread's wait."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import queue

@@ -1,7 +1,5 @@
 """An answer while it arrives, read like a run of our own: a step for each arrival, then the trace."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -11,8 +11,6 @@ turns with nothing recorded, in another order in each repeat, and one plain toke
 pair of runs that others disturbed (`figures.pairs.disturbed`) is left out and made again, up to as often as was
 asked."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

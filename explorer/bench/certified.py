@@ -1,7 +1,5 @@
 """What `certify` found, as a record: how many texts of each lossless method are its control's, token by token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

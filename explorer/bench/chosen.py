@@ -1,8 +1,6 @@
 """Which methods are worth a try on a model, where nobody named any: lossless ones that fit, by the benchmarks that ship
 and by what they need."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

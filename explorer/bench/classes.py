@@ -6,8 +6,6 @@ medians over repeats, then over the prompts of a class, then over classes. The r
 for a user. The interval is that of the median over classes, so that a method is faster or slower only where nearly all
 classes say so."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """What `python -m tests.gguf_speed` wrote, as a record: greedy on a GGUF file beside llama.cpp's server, what
 recording costs there, and what a forward of n rows costs by how the weights are coded."""
 
-from __future__ import annotations
-
 import msgspec
 
 from engines import ASSETS

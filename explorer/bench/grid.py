@@ -1,7 +1,5 @@
 """A sweep of one or two parameters as curves: along the first, one curve for each value of the second."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

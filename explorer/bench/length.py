@@ -6,8 +6,6 @@ all of them: a ratio is of two loops in the same turn. The turns within a stretc
 are their medians with 95 % intervals (order statistics). The prompt's own forward and the first token are not timed.
 No loop ends at an end mark, so that there is an answer of this length at all; its text may go round in circles."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """llama.cpp's own server on a GGUF file, where the package `xllamacpp` is installed: what it writes greedily, which
 goes through none of our code."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import socket

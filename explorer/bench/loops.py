@@ -1,7 +1,5 @@
 """The loops that write one answer in turns: runs of ours, and transformers' `generate`, which is held between turns."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

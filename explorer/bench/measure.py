@@ -12,8 +12,6 @@ prompts a median has none. Methods whose intervals overlap are not told apart.
 Behind the methods stands the model's own curve where its kind has one (the plain method that declares `curve`, at each
 of its values): a ratio to one token per forward says little while a plain threshold takes most of it."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 """Do the names exist? Methods on prompts that end at a dot in real Python files, held against what a static analyser
 lists there: `decoding-explorer bench --names`."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ Published speed-ups are mostly told against one token per forward, while a plain
 of them. So every sweep runs the curve of its model kind too (the method that declares `curve`), and says for each
 method what the curve has at the same number of forwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

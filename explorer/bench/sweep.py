@@ -1,8 +1,6 @@
 """A sweep under way: runs its cells in a fixed order, reuses those that are finished, keeps to its budget, and adds up
 points. One for page and command."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -1,8 +1,6 @@
 """Who does the jobs, such as the cells of a sweep: this process, local processes, or a Ray cluster. What comes out of
 them always comes in the order of the jobs."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

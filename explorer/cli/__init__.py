@@ -6,8 +6,6 @@ Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fo
 standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
 answer without torch."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shlex

@@ -1,8 +1,6 @@
 """The command `advise`: will it help on my text? Lossless methods in turn with their control on prompts of one's own,
 and a verdict with its interval."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

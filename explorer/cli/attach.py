@@ -1,7 +1,5 @@
 """`attach`: watch a running server decode, alone or in a race with another one or with an engine."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The command `diagnose`: why is a published drafter slow on my prompts?"""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from typing import Any

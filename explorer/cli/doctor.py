@@ -1,8 +1,6 @@
 """The command `doctor`: what of this program works on this machine, each thing tried and not assumed, and what to do
 about the rest."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """`--part head=ID_OR_FOLDER`: a published drafter for the methods that can draft with it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Sequence

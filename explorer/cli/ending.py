@@ -1,8 +1,6 @@
 """A command that is told to end (SIGTERM, as by `timeout`, a scheduler or a container) ends as it does at Ctrl-C: what
 was finished is kept."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

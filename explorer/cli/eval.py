@@ -1,8 +1,6 @@
 """The command `eval`: lm-evaluation-harness with a method as its model. What is ours stands here; all further arguments
 go to the harness as they are."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

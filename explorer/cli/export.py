@@ -1,7 +1,5 @@
 """Pictures from the command line: `export --svg | --png | --gif | --mp4`, and `site`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `fork`: a recorded run goes on from one of its steps with a change."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

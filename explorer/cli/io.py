@@ -1,7 +1,5 @@
 """What the commands share: files in and out, tables, text that is safe in a terminal."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import gzip

@@ -1,7 +1,5 @@
 """`bench --length`: what a token costs as an answer grows, beside transformers' own loop."""
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

@@ -1,8 +1,6 @@
 """How the commands load a model: the options that say where its weights lie and in what form, and what it needs, told
 before it is loaded."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,8 +1,6 @@
 """`--max-new-tokens N`, spelt alike in every command that decodes: the length of an answer, which methods call
 `max_new_tokens`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 

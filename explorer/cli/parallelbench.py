@@ -1,8 +1,6 @@
 """The command `parallelbench`: the benchmark's grid on masked models, its table of what no single setting reaches, and
 the file that the page shows."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log."""
 
-from __future__ import annotations
-
 import sys
 import time
 from bisect import bisect_right

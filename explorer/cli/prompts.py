@@ -1,7 +1,5 @@
 """Prompts of one's own from the command line and from a file."""
 
-from __future__ import annotations
-
 import argparse
 
 import msgspec

@@ -2,8 +2,6 @@
 
 A plain `git push` is refused there because of the binary files; `huggingface_hub` stores those as the Hub demands."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

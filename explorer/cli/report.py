@@ -1,7 +1,5 @@
 """`report`: a comparison of traces as one page."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

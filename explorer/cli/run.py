@@ -1,8 +1,6 @@
 """The commands that decode: `run` (one method, its text or its trace) and `compare` (several methods on one prompt, as
 a table)."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

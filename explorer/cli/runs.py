@@ -1,8 +1,6 @@
 """The command `runs`: the kept runs of the page ("My runs") on the command line, with `--keep` of a trace that came
 from elsewhere."""
 
-from __future__ import annotations
-
 import argparse
 import time
 

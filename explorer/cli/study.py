@@ -1,8 +1,6 @@
 """The command `study`: list the studies, or compute one and print its tables, its receipts and where each number comes
 from; as JSON, as CSV, or a figure as SVG."""
 
-from __future__ import annotations
-
 import argparse
 from collections import deque
 from collections.abc import Callable, Sequence

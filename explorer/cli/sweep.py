@@ -1,8 +1,6 @@
 """The command `sweep`: quality against forwards of methods and parameter values on held-out tasks, resumable, in
 several processes or on a cluster."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from functools import partial

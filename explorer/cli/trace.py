@@ -1,8 +1,6 @@
 """The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page,
 JSON, table; pictures: see cli_export)."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """The command `verify`: golden cases against the engines."""
 
-from __future__ import annotations
-
 import argparse
 
 import engines

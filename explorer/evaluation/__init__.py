@@ -7,8 +7,6 @@
 
 Importing this package loads neither lm_eval nor torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["DecodingLM", "Failed", "keep_failing"]

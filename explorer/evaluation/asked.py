@@ -1,8 +1,6 @@
 """What a task asks of generation (`until`, `max_gen_toks`, `temperature`, ...) as parameters of a method. What the
 method cannot do is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

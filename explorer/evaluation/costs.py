@@ -1,7 +1,5 @@
 """What the answers to a task cost, per answer, in the figures of `decoding-explorer compare`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

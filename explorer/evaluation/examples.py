@@ -1,7 +1,5 @@
 """Held-out prompts of the small tasks as data of lm-evaluation-harness: the `custom_dataset` of `assets/eval`."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

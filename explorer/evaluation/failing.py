@@ -1,8 +1,6 @@
 """Items that a task's metrics count as wrong, run once more with everything recorded and kept as runs that the page
 opens at the step where they went wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

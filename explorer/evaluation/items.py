@@ -1,8 +1,6 @@
 """What the harness asks for, one request each, in a form that can be sent to another process and found again on disk:
 an answer to decode, or a text to score."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """A method and its model as a model of lm-evaluation-harness. Importing this file registers it there as
 `decoding-explorer`."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
 from collections.abc import Generator, Mapping, Sequence

@@ -4,8 +4,6 @@ must work from disk; and the list of the views, which the player looks up.
     python -m explorer.export.bundle     writes the list, assets/client/player/views.js; a test compares it
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 """What a saved page says of its runs before they play: what ran on which prompt, what came of it, and what to watch.
 All of it is recorded, or said by the scene, the recording or the method that the runs are of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import engines

@@ -1,8 +1,6 @@
 """A diagnosis of a drafter as one page without scripts, to be shared: what was found, every table, the first
 differences, and the conditions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from explorer.export.markup import Html, h, join, table

@@ -9,8 +9,6 @@
 All texts go through `text`, which makes them legible; the writer escapes them.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field

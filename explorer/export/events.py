@@ -1,8 +1,6 @@
 """Events as CSV: one line for each token that a step drafted, each place that it removed, and each token that it
 wrote."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -8,8 +8,6 @@ figure([a, b, c], view="curve", clock="forwards")    # tokens over cost
 figure([a, b], view="work")                          # when draft and target computed, in measured seconds
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from engines import Trace, UserError

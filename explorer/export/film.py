@@ -4,8 +4,6 @@ length: the shorter one ends, says so and stands still. A picture shows only wha
     data, report = animation([a, b], format="gif", clock="seconds", speed=0.5)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise

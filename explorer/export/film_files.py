@@ -1,8 +1,6 @@
 """What a film may be at most, one picture of it, and what became of it; and its pictures written as a GIF by Pillow, or
 as an MP4 by ffmpeg."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The fonts that ship (DejaVu, see assets/fonts/LICENSE.txt), and what a text looks like in them. Widths are the same
 on every machine."""
 
-from __future__ import annotations
-
 import unicodedata
 from functools import lru_cache
 from typing import Any

@@ -3,8 +3,6 @@ is made when a run is recorded and kept beside it; what the test extra installs 
 
 A thumbnail names the file that it is of, by the first digits of its sha256, so that a stale one is found."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Colours of `assets/theme.json` for pictures: states, heat, spans and lines, in the light palette (paper is white)."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

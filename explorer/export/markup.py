@@ -1,8 +1,6 @@
 """HTML from values: every text is escaped, only what was made by `h` is taken as it stands. And the frame of all
 pages."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The board figure: all steps of a run at a glance, a row per position and a column per step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

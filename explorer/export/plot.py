@@ -1,8 +1,6 @@
 """Lines and dots on two axes, for figures: colours, dashes and markers differ together, so that grey print and
 colour-blind eyes tell them apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

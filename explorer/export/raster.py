@@ -1,8 +1,6 @@
 """A drawing as pixels, by Pillow: the same marks as in the SVG. Shapes and letters are painted larger and averaged
 down, which smooths their edges."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,6 @@
 """A comparison as one page without scripts, to be put beside a pull request: what the runs say against each other,
 every number with its receipt, the boards, the texts, and all conditions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

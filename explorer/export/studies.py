@@ -1,7 +1,5 @@
 """A study's tables as CSV and its figures as SVG, the latter by the same writer as the figures of traces."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ and where its player begins with a drawing, that drawing.
     python -m explorer.export.thumbs ID ...    only those
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 """When the models of several runs computed, on one scale of seconds: a row for each model, one for the time in which
 two of them did."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines import UserError

@@ -1,8 +1,6 @@
 """The draft tree of one step as a picture: what was drafted, what was accepted, where it was refused, what the step
 gained."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ and returns the height it took.
 States are told by fill, border and sign; colours are the theme's light ones. Sizes are points (1/72 inch).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What became of drafts: figures of a run that verifies draft trees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines import Step, Trace, Tree

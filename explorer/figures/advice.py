@@ -4,8 +4,6 @@ would take. Pure functions of runs that `explorer.bench.advise` timed in turn wi
 The interval is that of a median by order statistics (95 %, `engines.median_interval`): over the repeats, and from six
 prompts on over the prompts. It speaks of these prompts, this machine and one text at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Literal

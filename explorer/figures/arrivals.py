@@ -1,7 +1,5 @@
 """A race in seconds between servers, and between a server and an engine here: when what had arrived."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import msgspec

@@ -1,8 +1,6 @@
 """What is known of a model whose rows were fed beside others: whether a row's logits stay as they are, which decides
 whether a lossless method can write the very text of its control."""
 
-from __future__ import annotations
-
 from engines import ModelRecord
 
 ROUNDING = 1e-3  # logits: what float32 moves, and no choice with it but a tie

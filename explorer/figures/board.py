@@ -5,8 +5,6 @@ random, as noise that a model is to make a text of, nothing is written yet.
 A *cell* is a place that keeps its number while others go and come in front of it. In a run that moves nothing, which is
 nearly every one, a cell's number is its position."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

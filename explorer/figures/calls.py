@@ -1,8 +1,6 @@
 """Which calls of models count as what: those of the target, the model that a person picked, come first; calls of a
 draft or of any other model stand beside them and are never added to them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ of the target, those of a draft are not added to them; seconds are model time pl
 layers, all models together. What stands there, and what the run takes back later, is counted
 by `explorer.figures.revisions`."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Literal
 

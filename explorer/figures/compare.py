@@ -4,8 +4,6 @@ them was faster and why.
 Pure functions of traces, but for `near_tie`, which asks the model for the two logits at the place where the texts part.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

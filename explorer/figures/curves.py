@@ -1,7 +1,5 @@
 """Curves over a run: what it had, and how sure it was, after each call."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from engines import Trace

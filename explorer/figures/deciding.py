@@ -1,7 +1,5 @@
 """Figures of a run that chooses between models, exits or modes."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from engines import Trace

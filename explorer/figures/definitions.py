@@ -4,8 +4,6 @@ for the player, which is given it by the page (`script`).
 `terms` is the formula with the numbers of one run to be put in: the names are those of
 `explorer.figures.receipts.numbers`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Literal

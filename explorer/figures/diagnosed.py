@@ -1,7 +1,5 @@
 """A diagnosis of a drafter in words and tables, the same for the terminal, the page and a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ A round of k drafted tokens takes T(k + 1) + D(k) seconds and writes 1 + a token
 decoding takes T(1) for each. So the speed is (1 + a) T(1) / (T(k + 1) + D(k)), and it is even at the a for which that
 is 1. It is modelled: chains, one prompt at a time, and nothing else costs time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -4,8 +4,6 @@
 Figures over the steps are lists with a value before the first step, then after each one. A list of nothing but zeros is
 left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from itertools import permutations

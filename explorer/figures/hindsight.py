@@ -24,8 +24,6 @@ Definitions, over the steps 0, 1, ... of one trace:
 All this is an observation about this one run. It is no promise: a selector that had written earlier would have changed
 every later guess."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """One displayed number, and how one is made from its definition."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -5,8 +5,6 @@ facts; this is the only place where they become figures.
         print(metric.label, metric.shown, metric.kind, metric.formula)
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

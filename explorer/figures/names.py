@@ -1,8 +1,6 @@
 """What runs are called beside each other: a fork has a name of its own, and equal methods are told apart by what
 differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from engines import Trace

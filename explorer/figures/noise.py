@@ -1,8 +1,6 @@
 """Whether the seconds of two single runs can tell which was faster. A busy machine stops a run for as long as it likes:
 one token of 2 seconds among tokens of 70 ms has made thirtyfold speed-ups."""
 
-from __future__ import annotations
-
 from statistics import median
 
 from engines import Trace

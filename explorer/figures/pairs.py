@@ -4,8 +4,6 @@ they were, what a call brought and what it cost. Pure functions.
 A speed is seconds per token of the control over those of the method: a value per repeat, each of which holds all
 prompts, and from six prompts on a value per prompt, the median of its repeats."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import frexp

@@ -4,8 +4,6 @@ and under which conditions.
 The player composes the text (`assets/client/player/receipt.js`); here stand the facts that it needs for a number of
 the page's own tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

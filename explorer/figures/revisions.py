@@ -8,8 +8,6 @@
 
 What is "later" ends with the trace: of a stopped run nothing is claimed beyond its stop."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial

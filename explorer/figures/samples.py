@@ -1,8 +1,6 @@
 """Tokens of a run that writes several samples or paths of an answer. Its calls served all of them, so tokens per call
 and per second count all of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from engines import Header, Step, Trace

@@ -1,8 +1,6 @@
 """What a comparison says in one line per run: its text against the run it is held against, the mark of a checked task,
 speed, calls and accepted drafts, each with how it was obtained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,8 +1,6 @@
 """The mark of a run on a checked task, and where it first went wrong: the word, its token on the board, and the step
 that wrote it. Pure functions."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -8,8 +8,6 @@ The calls of a step stand where the step lies on the clock of model and method s
 what passes between two steps is recording and sending, which no second of a run counts. Only measured calls of a step
 are taken: none that was made behind it, for the record alone, and no part of a call ("target: G") as one of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from engines import Header, Step, Trace

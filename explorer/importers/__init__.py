@@ -4,8 +4,6 @@
 One module per format; each names the documentation that it was written from. Nothing in a record is trusted or
 executed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

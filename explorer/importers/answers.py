@@ -4,8 +4,6 @@ Written from the public documentation of the OpenAI interfaces (completions and 
 llama.cpp's server (`/completion` with `n_probs`) and of SGLang's `/generate`; vLLM, llama.cpp and transformers speak
 the first two as well. Nothing in an answer is trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """What the importers share: a trace body with placeholders where nothing was recorded, and a token table that is filled
 as tokens are named."""
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Iterable, Mapping, Sequence

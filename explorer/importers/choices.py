@@ -1,8 +1,6 @@
 """What an answer says of itself, whichever server sent it: which of several answers is read, its text, the tokens it
 names, and what is fed and was not written. Nothing in it is trusted."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -13,8 +13,6 @@ no token of the model's. So a token that still stands in the next frame is the m
 time in a vocabulary that the noise is the same. A token that does not may have been noise or the model's, and one that
 gives way may do so to either: neither is told. DiscreteDDIMScheduler leaves noise where it is, so of it nothing is."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """How an answer ended: the server's own reason, and its words for what went wrong. Nothing in them is trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

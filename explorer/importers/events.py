@@ -1,7 +1,5 @@
 """A stream of server-sent events, as the HTML standard has it: which lines make an event, and what it holds."""
 
-from __future__ import annotations
-
 import json
 
 DONE = "[DONE]"

@@ -5,8 +5,6 @@ same log: a line is `STEP, *TOKEN&*TOKEN&...` with the text of every generated p
 still masked; line ends inside a token and end marks are written as blanks. So ids, end marks, prompt, confidence and
 times are not in it. A token that holds `&*` cannot be told from two."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from typing import Any

@@ -2,8 +2,6 @@
 llama.cpp or of SGLang, a list of them, or the text of their stream of events, where it names its tokens. An event
 becomes a step; when it came is not in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -9,8 +9,6 @@ text]) name the tokens if the request asked for them. The order of the verificat
 stands for the whole request. Behind the OpenAI interface the statistics stand in `sglext.spec_tokens_details` where the
 request said `return_spec_tokens_details`, and in `usage` of some versions; `logprobs` name the tokens there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

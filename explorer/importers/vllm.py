@@ -10,8 +10,6 @@ A verification step emits the accepted tokens and one more. Steps without a draf
 first token comes from reading the prompt, so which token came from which step is known only where the counts add up
 (derived: tokens = 1 + sum of accepted + steps, less what the limit cut from the last step)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The catalogues: which messages there are, and what each language has of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

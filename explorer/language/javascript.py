@@ -1,7 +1,5 @@
 """The messages of a JavaScript module: what is tagged with `tr`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ number}.
 Other than the words of the interface, prose may be missing: it stays English then, and is marked as English.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

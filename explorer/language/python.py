@@ -1,7 +1,5 @@
 """The messages of a Python module: all of its sentences, or those of the errors that it raises."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterator

@@ -1,8 +1,6 @@
 """Addresses of tabs, methods, papers and lessons (`?tab=methods`, `?method=SLUG`, `?paper=ID`, `?lesson=ID`). The
 browser writes and follows them; the one that the page was opened with is checked here, like any input."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any

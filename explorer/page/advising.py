@@ -1,8 +1,6 @@
 """*Will it help on my text?*: the prompt is decoded by lossless methods in turn with their control, again and again;
 verdicts with intervals stand above the players, which show the control and the method that helps most."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Generator, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The layout of the page and which handler answers which control."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -4,8 +4,6 @@ connections that are open at once; all counted under the visitor's address, all 
 uvicorn limits connections by one number for all, which keeps out whoever comes last, and keeps those for ever on which
 nothing is asked or nothing is read."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

@@ -1,8 +1,6 @@
 """The chooser of the Methods tab: four questions, one search, a card for each method. What it shows is sent when the
 tab is opened first."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

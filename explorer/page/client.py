@@ -2,8 +2,6 @@
 draws these and lets Gradio's page come only then. A second script holds the other modules of the page, and the views
 that few runs need come by themselves. All have an address with the hash of what they hold: a browser keeps them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Who asks: the address that a visitor's share of the host is counted under, and what of it waits in Gradio's queue."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import ipaddress

@@ -1,8 +1,6 @@
 """How a run stands against its plain control, as a cell of the results: sentences, each of which opens the receipt of
 what it says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines import Trace

@@ -1,8 +1,6 @@
 """The document packed: Gradio sends it, a megabyte of configuration, as it is, since its own packing looks at the
 ending of a file's name."""
 
-from __future__ import annotations
-
 from gradio.brotli_middleware import BrotliResponder, Mode
 from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware

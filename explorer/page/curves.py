@@ -1,8 +1,6 @@
 """Plotly figures, readable on a light and on a dark page: the summary curves of traces, sweeps, and the figures of
 studies with their intervals and where each series' numbers come from. plotly is imported at first use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any

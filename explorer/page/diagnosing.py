@@ -1,8 +1,6 @@
 """*Why is it slow?* inside the *Sweeps* tab, at home: a published drafter along texts that its target writes. What was
 found stands below, with a lever for an acceptance that is not measured; a report of it can be saved."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """The Docs tab: the texts of `assets/docs` and the tables of `explorer.papers.listing`, one at a time. Nothing of them
 is sent before the tab is opened, or a link that names one (`?doc=NAME`)."""
 
-from __future__ import annotations
-
 import base64
 import re
 from typing import Any

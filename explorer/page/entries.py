@@ -1,8 +1,6 @@
 """What the chooser of the page knows of every method, and of every paper that is a study: what it needs and promises,
 taken from its declaration; what was measured; its lesson and its recording; and the words by which it is found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

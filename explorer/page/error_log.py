@@ -1,8 +1,6 @@
 """One line in the log for what a visitor sent wrong, in place of the traceback that Gradio prints, and one sentence for
 whoever sent it, to whom Gradio says nothing; faults of our own code keep their traceback."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import traceback

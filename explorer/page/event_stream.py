@@ -5,8 +5,6 @@ Gradio brings the header, with the name of the stream, and the end. In between t
 while nobody reads, steps go Gradio's way. Batches are numbered: the page puts what comes by both ways in order and
 drops what came twice."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import uuid

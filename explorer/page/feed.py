@@ -1,8 +1,6 @@
 """From an engine run to numbered batches for the page: the header, then steps eight times a second, on a stream while
 that is read, then the finished end."""
 
-from __future__ import annotations
-
 import contextvars
 import logging
 import queue

@@ -1,8 +1,6 @@
 """The program's own files for the browser: scripts, styles, words and recorded runs, and nothing else.
 Gradio's routes for files, which also fetch addresses and know folders of this machine by their path, stay closed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

@@ -3,8 +3,6 @@
 The browser sends one JSON text. Everything in it is checked here and behind `engines`; the trace itself is the one that
 this server shows in that player."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any

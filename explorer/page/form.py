@@ -1,8 +1,6 @@
 """A slot's form: one component whose value is the JSON of {method, model, params}. It is drawn in the browser from the
 catalogue that the page is sent once, and asks the server nothing while a person fills it in."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeVar
 

@@ -1,8 +1,6 @@
 """The Gallery tab: recorded runs as pictures, comparisons first, then one group for each idea. One component draws it
 in the browser; a click asks for the runs by their ids."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,8 +2,6 @@
 at before anybody parses them, only the routes that this app uses, and a content security policy that keeps every
 request on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

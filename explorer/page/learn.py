@@ -1,7 +1,5 @@
 """The Learn tab: lessons on recorded runs, and the glossary. What it shows is sent when the tab is opened."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

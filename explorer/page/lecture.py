@@ -1,8 +1,6 @@
 """Lecture mode (`?lecture`): a hidden component that sends the scenes of a lecture, shows the runs of one, and fills
 the controls with what they were made with. The view itself is the browser's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

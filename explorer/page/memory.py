@@ -8,8 +8,6 @@ glibc keeps what was freed: in one arena for each thread that ever allocated (a 
 what one large upload took), and below whatever lies at the end of an arena. Two arenas are enough for two threads that
 compute, and `malloc_trim` hands back whole free pages wherever they lie. With another C library nothing is done."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

@@ -4,8 +4,6 @@ the chosen models know, with the offer of one that can answer it.
 The prompt's text is the truth: the browser reads the cells from it and writes them into it; which scene a number stands
 for, and which of our tasks a prompt asks, is said here."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 """ParallelBench inside the *Sweeps* tab: a task's points against tokens per forward with what is derived for them, and
 every point a trace to play."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

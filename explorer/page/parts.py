@@ -1,8 +1,6 @@
 """The page's own components: factories of `gr.HTML` with a constant template. Data travels as a JSON string in `value`
 and is set with `textContent`; nothing from a model or a person ever passes through a template."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import PurePosixPath

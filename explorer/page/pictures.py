@@ -1,7 +1,5 @@
 """Figures and films of what the players show, made on the server and saved by the browser. Part of *Save and open*."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator
 from typing import Any

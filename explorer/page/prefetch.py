@@ -5,8 +5,6 @@ weights take memory. It begins only while nothing runs, so that no run's seconds
 that fails says nothing: the run fails in the same way, and says so. Where a machine is lent for each run nothing is
 loaded ahead, and on a public host each model once, so that no visitor makes it load again and again what others use."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import os

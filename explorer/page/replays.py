@@ -1,8 +1,6 @@
 """Rows that open traces: a chosen row of a list is run again with everything recorded, and shown on the Explore tab at
 the step that failed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 

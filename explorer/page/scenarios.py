@@ -1,8 +1,6 @@
 """Scenes of the stage: a chip beside the prompt plays one and fills the controls, so that Run decodes it live. Above
 the players stand its question, what is said of the moment, and its lever."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

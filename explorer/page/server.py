@@ -1,7 +1,5 @@
 """Starting the page: one `launch` with the guard in front, and the heavy imports in the background afterwards."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import os

@@ -1,8 +1,6 @@
 """*From a running server*: the prompt is answered by a server that the person names, and plays next to what is shown.
 At home only: a public host asks nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any

@@ -1,8 +1,6 @@
 """What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped
 when the page closes."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 import uuid

@@ -1,8 +1,6 @@
 """The controls take the settings of the runs that a person opens, so that Run repeats what is seen; but not one that
 the person has changed while the settings were under way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

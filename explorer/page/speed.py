@@ -1,8 +1,6 @@
 """Speculation inside the *Sweeps* tab: recorded speeds of lossless methods by class of prompt, and what a forward of n
 rows cost on that machine."""
 
-from __future__ import annotations
-
 from functools import partial
 from statistics import median
 from typing import Any

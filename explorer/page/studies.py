@@ -1,7 +1,5 @@
 """Studies inside the *Sweeps* tab: choose one, set its inputs, run it; its tables, figures and receipts."""
 
-from __future__ import annotations
-
 import json
 import queue
 import threading

@@ -1,8 +1,6 @@
 """The layout of *Run a sweep* inside the *Sweeps* tab, and what its controls offer for the chosen model, methods and
 parameter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """What *Run a sweep* does: checks what is checked, says how much it is, runs it step by step, and turns points into
 prompts and prompts into traces."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 """What the page's tables say, as JSON for `parts.table`: results, all numbers, methods, and how numbers are
 obtained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

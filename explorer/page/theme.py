@@ -1,7 +1,5 @@
 """Gradio's theme and the little CSS of the page. Colours come from `assets/theme.json` alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gradio as gr

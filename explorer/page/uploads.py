@@ -1,8 +1,6 @@
 """A picture of a person's own for the models that read one, at home only: the browser sends the file, and what the
 model gets of it comes back as the prompt. The file is kept nowhere."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

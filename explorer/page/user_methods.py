@@ -1,8 +1,6 @@
 """*Your own method* on the Methods tab: the templates as `decoding-explorer template` prints them, and how the page is
 started with one."""
 
-from __future__ import annotations
-
 import gradio as gr
 
 from engines import ASSETS

@@ -1,8 +1,6 @@
 """The papers that this project sets out to show, with how far each has come: the files of `assets/papers`, joined with
 the registered methods. A file that cannot be read is named with its fault and hides no other one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tables made of the cards beside weights in `assets/models` and `assets/parts`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -6,8 +6,6 @@
 A part is between `<!-- name: generated ... -->` and `<!-- /name -->`. Edit the data and run the command again; a test
 holds that they agree."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

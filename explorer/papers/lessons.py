@@ -4,8 +4,6 @@ talk about what is not there.
 They are in the files of their papers (`assets/papers`); the words that they use are in `assets/glossary.json`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """The tables of the Docs tab and of the site: what runs, what the authors published, what was measured, what was
 trained. They are made when they are asked for, of the files of papers, of records and of cards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import engines

@@ -3,8 +3,6 @@ beside weights, and of the records in `assets/measured`, which hold what was mea
 
 Every table names its command, machine and date; rows made of cards name their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any

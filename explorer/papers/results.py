@@ -2,8 +2,6 @@
 beside trained parts, and from the tables in `assets/measured`. A result names what it compares and where it is from;
 none is made up where there is no record."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

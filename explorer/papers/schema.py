@@ -1,8 +1,6 @@
 """What a file `assets/papers/<id>.json` may hold. One file per paper, or per base that no paper of the list brought;
 its name is the paper's id. An unknown field is an error, and so is a missing one."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, get_args
 
 import msgspec

@@ -1,7 +1,5 @@
 """Tables that people sort and search, and measured numbers with where they are from."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The card of a kept run, and which runs make room for a new one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Files that several processes write: whole or not at all, one writer at a time, in the folder of this user."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

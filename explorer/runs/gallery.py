@@ -1,7 +1,5 @@
 """Recorded traces on disk: the gallery that ships with the program, and reading a trace that a person brings."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 import zlib

@@ -5,8 +5,6 @@ The first line holds the header, each further line a step and the token table's 
 journal holds a lock on it; a journal whose lock is free belongs to a process that is gone, and `recover` makes a kept
 run of it. What is lost is at most the step under way."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

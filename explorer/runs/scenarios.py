@@ -1,8 +1,6 @@
 """Scenes: comparisons of recorded runs that show one idea each, with what is said on the way and a lever; the first one
 opens the page. Data: `assets/scenarios.json`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches

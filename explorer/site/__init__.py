@@ -4,8 +4,6 @@ web server.
 report = build(Path("site"))
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The texts of `assets/docs` and the tables as pages of the site."""
 
-from __future__ import annotations
-
 from explorer.export.markup import cards, crumbs, h, join, lead, link, page
 from explorer.papers import listing
 from explorer.papers.documents import PICTURES, document, documents

@@ -1,7 +1,5 @@
 """Lessons, the table of all papers, the glossary, and what is said of the numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Scenes on the site: what the first page says of its runs, and lecture mode (`index.html?lecture`). Runs that only a
 scene shows have data and no page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Tables that are sorted and searched: what runs, what was published, measured and trained."""
 
-from __future__ import annotations
-
 from explorer.export.markup import Html, Node, crumbs, h, join, link, page, table
 from explorer.papers import listing, tables
 from explorer.papers.tables import Link, Table

@@ -1,8 +1,6 @@
 """The Markdown of `assets/docs` as HTML: headings, paragraphs, lists, tables, code, **bold**, *slanted*, links,
 pictures. Every text is escaped; what is none of these stays the text that it is."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Iterator

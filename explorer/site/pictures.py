@@ -5,8 +5,6 @@
 
 The same runs and records give the same bytes; a test holds that they agree."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 from collections.abc import Callable, Sequence

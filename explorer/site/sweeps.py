@@ -1,8 +1,6 @@
 """What was measured and recorded, as figures and tables: quality against forwards, lossless methods by class of prompt,
 parallel writing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines import parallelbench

@@ -1,8 +1,6 @@
 """What happens on a click, one file per subject. Everything here can be called by anyone who reaches the server, so
 every value is checked again."""
 
-from __future__ import annotations
-
 from explorer.page.catalogue import Catalogue
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.handlers.endpoint import Endpoint

@@ -1,8 +1,6 @@
 """What the page's event handlers work on: the gallery, the catalogue, the limits, the visitors' sessions and the kept
 runs; and showing traces, which several of them do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The endpoint `decode` for programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import closing

@@ -1,8 +1,6 @@
 """What a person takes along: files, composed here from the shown traces and written by the browser, kept runs, and the
 lines that repeat a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

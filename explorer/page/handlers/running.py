@@ -1,8 +1,6 @@
 """A click on Run, and one on Stop; and what the page is told of a job: how many runs it has, how it ended, and what
 Stop sends again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

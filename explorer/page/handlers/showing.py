@@ -1,8 +1,6 @@
 """Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones; and the
 tables and figures below the players."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from itertools import count
