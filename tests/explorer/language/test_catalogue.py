@@ -50,7 +50,7 @@ def faults_of_terms(known: dict[str, str]) -> list[str]:
 
 def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "WORDS", tmp_path)
-    monkeypatch.setattr(catalogue, "found", lambda: {"Run": "a", "{0} of {tokens}": "b", "Stop": "c"})
+    monkeypatch.setattr(catalogue, "messages_of_code", lambda: {"Run": "a", "{0} of {tokens}": "b", "Stop": "c"})
     (tmp_path / "en.json").write_text(json.dumps({"Run": "a", "{0} of {tokens}": "b", "Stop": "c"}))
     (tmp_path / "zh-Hans.json").write_text(json.dumps({"Run": "运行", "{0} of {tokens}": "{1}", "Gone": "x"}))
     said = "\n".join(catalogue.faults())
