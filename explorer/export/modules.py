@@ -37,7 +37,7 @@ class Module:
                 self._import(node)
             elif node.type == "export_statement":
                 self._export(node)
-        for node in _below(self._root):
+        for node in _below(self._root) if "import(" in text or "import.meta" in text else ():
             if node.type == "meta_property":
                 raise self._refused(node)
             if node.type == "import" and node.parent and node.parent.type == "call_expression":
@@ -55,10 +55,12 @@ class Module:
     def constant(self, name: str) -> Any:
         """What `export const NAME` declares in letters, as Python; None where it declares none. Raises ValueError where
         it is computed."""
-        for node in _below(self._root):
-            held = node.child_by_field_name("value") if node.type == "variable_declarator" else None
-            if held and _text(node.child_by_field_name("name")) == name and _exported(node):
-                return _literal(held)
+        for export in self._root.children:
+            declared = export.child_by_field_name("declaration") if export.type == "export_statement" else None
+            for node in declared.named_children if declared else ():
+                held = node.child_by_field_name("value")
+                if held and _text(node.child_by_field_name("name")) == name:
+                    return _literal(held)
         return None
 
     def _import(self, node: Node) -> None:
@@ -119,11 +121,6 @@ def _literal(node: Node) -> Any:
     if node.type == "array":
         return [_literal(item) for item in node.named_children]
     return json.loads(_text(node))
-
-
-def _exported(node: Node) -> bool:
-    held = node.parent and node.parent.parent
-    return bool(held and held.type == "export_statement")
 
 
 def _text(node: Node | None) -> str:
