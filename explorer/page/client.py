@@ -58,7 +58,9 @@ def _modules() -> frozenset[str]:
 
 @cache
 def _version() -> str:
-    return hashlib.sha256("".join(files().values()).encode()).hexdigest()[:12]
+    """Changes with any of the files, and with any module that comes by itself."""
+    texts = [*files().values(), *((CLIENT / name).read_text("utf-8") for name in sorted(_modules()))]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 
 def lead(document: str, prefix: str) -> str:

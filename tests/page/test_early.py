@@ -2,8 +2,10 @@
 
 import gzip
 import re
+import shutil
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import brotli
@@ -119,6 +121,44 @@ def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> N
         assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"], name
         assert served.get(f"/files/client/old/{name}").headers["cache-control"] == "no-cache", name
         assert served.get(f"/files/client/old/{name}").text == answer.text, name
+
+
+def test_the_hash_changes_with_a_view_that_comes_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def version() -> str:
+        client._version.cache_clear()
+        return client._version()
+
+    before = version()
+    try:
+        shutil.copytree(client.CLIENT, tmp_path / "client")
+        monkeypatch.setattr(client, "CLIENT", tmp_path / "client")
+        assert version() == before and "views/tree.js" not in client.files()["board.js"]
+        with (tmp_path / "client" / "views" / "tree.js").open("a") as view:
+            view.write("// another\n")
+        assert version() != before
+    finally:
+        client._version.cache_clear()
+
+
+def test_what_cannot_be_drawn_early_comes_with_gradios_page(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.route(  # the opening's runs as they cannot be read, until Gradio's page reads its own
+        address,
+        lambda route: route.fulfill(
+            response=(answer := route.fetch()),
+            body=answer.text().replace(
+                "<script>window.gradio_config",
+                "<script>const parse = JSON.parse; let broken = 1;"
+                "JSON.parse = (text) => { if (broken && /^{.batches/.test(text)) { broken = 0; throw Error('no'); }"
+                "return parse(text); };</script><script>window.gradio_config",
+                1,
+            ),
+        ),
+    )
+    page.goto(address)
+    page.wait_for_function("() => document.querySelector('gradio-app #panel-0 .dx-cells .dx-cell')")
+    expect(page.locator(".first")).to_have_count(0)
+    page.close()
 
 
 def test_a_document_of_another_form_starts_gradio_itself() -> None:

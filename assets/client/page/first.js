@@ -20,13 +20,20 @@ export async function begin() {
   if (asked.includes("lecture")) keepKeys();
   await settle();
   const { el } = await import("../player/dom.js");
-  const opening = leads ? null : await drawn(el);
+  const opening = leads ? null : await drawn(el).catch(without);
   if (globalThis.dxGradio)
     document.head.append(el("script", { type: "module", crossorigin: "", src: globalThis.dxGradio }));
   const [places] = await Promise.all([there([...(opening?.places.keys() ?? ["bus"])]), dxModules.script("rest.js")]);
   await restyled();
   named();
   if (opening) move(opening, places);
+}
+
+/** What cannot be drawn early comes with Gradio's page. */
+function without(error) {
+  console.error(error);
+  document.querySelector(".first")?.remove();
+  return null;
 }
 
 /** The keys of a lecture that are pressed before its view is there wait for it in `dxKeys`. */
