@@ -69,7 +69,8 @@ def lead(document: str, prefix: str) -> str:
     ours = f'<link rel="stylesheet" href="{here}/all.css"><script defer src="{here}/board.js"></script>'
     held = _GRADIO.search(document)
     later = f"<script>globalThis.dxGradio = {json.dumps(held[1] if held else None)};</script>"
-    return _GRADIO.sub("", document).replace(_CONFIG, ours + later + _CONFIG, 1)
+    place = _CONFIG if _CONFIG in document else "</head>"
+    return _GRADIO.sub("", document).replace(place, ours + later + place, 1)
 
 
 def install(prefix: str) -> None:

@@ -112,6 +112,14 @@ def test_our_rules_stand_behind_gradios(browser: Browser, address: str, scheme: 
     page.close()
 
 
+def test_without_the_joined_rest_each_module_comes_by_itself(page: Page, address: str) -> None:
+    page.route("**/rest.js", lambda route: route.abort())
+    page.goto(address)
+    page.wait_for_function(GRADIO)
+    expect(page.locator("#status .status")).not_to_be_empty()
+    expect(page.locator(".slot-form").first).to_be_attached()
+
+
 def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> None:
     served = TestClient(Starlette(routes=files.mounts()))
     version = re.search(r"client/(\w+)/board\.js", client.lead("<script>window.gradio_config", "files"))
@@ -165,4 +173,5 @@ def test_a_document_of_another_form_starts_gradio_itself() -> None:
     held = client.lead(
         '<script>window.gradio_config = {}</script><script type="module" src="./other.js"></script>', "f"
     )
+    assert "/board.js" in client.lead("<head></head>", "f"), "ours come in any case"
     assert "dxGradio = null" in held and 'src="./other.js"' in held

@@ -20,17 +20,18 @@ export async function begin() {
   if (asked.includes("lecture")) keepKeys();
   await settle();
   const { el } = await import("../player/dom.js");
-  const opening = leads ? null : await drawn(el).catch(without);
+  const opening = leads ? null : await drawn(el).catch(leftToGradio);
   if (globalThis.dxGradio)
     document.head.append(el("script", { type: "module", crossorigin: "", src: globalThis.dxGradio }));
-  const [places] = await Promise.all([there([...(opening?.places.keys() ?? ["bus"])]), dxModules.script("rest.js")]);
+  const rest = dxModules.script("rest.js").catch(console.error), // then each module comes by itself
+    [places] = await Promise.all([there([...(opening?.places.keys() ?? ["bus"])]), rest]);
   await restyled();
   named();
   if (opening) move(opening, places);
 }
 
 /** What cannot be drawn early comes with Gradio's page. */
-function without(error) {
+function leftToGradio(error) {
   console.error(error);
   document.querySelector(".first")?.remove();
   return null;
