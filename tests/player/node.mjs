@@ -1,6 +1,6 @@
 // Evaluates for tests/player/node.py: a line of JSON in, a line of JSON out. The first line is the text of the player's
-// bundle; every other one names a module (of the bundle, a path in assets/client/ that begins with a slash, or one beside
-// this file that begins with a dot), an expression, in which the module is M, and its arguments.
+// bundle; every other one names a module (of the bundle, a path in assets/client/ that begins with a slash, or one
+// beside this file that begins with a dot), an expression, in which the module is M, and its arguments.
 import { createInterface } from "node:readline";
 import { asset } from "./assets.mjs";
 

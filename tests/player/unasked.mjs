@@ -5,7 +5,7 @@ const { use } = dxModules;
 const CONTROLS = ["input", "button", "output"];
 const round = (text) => text.replace(/-?\d+(\.\d+)?/g, (number) => Number(number).toFixed(1));
 
-/** Of everything that is seen below a node: its tag, its attributes and those that look it takes from above, its text. */
+/** Of everything that is seen below a node: its tag, its attributes, those that it takes its look from, its text. */
 function lines(node, look = "") {
   if (node.nodeType === 3) return node.textContent ? [`${look} ${node.textContent}`] : [];
   if (node.style.display === "none" || node.matches(".dx-sliding") || CONTROLS.includes(node.tagName)) return [];

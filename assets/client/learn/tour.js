@@ -6,7 +6,8 @@ import { el } from "../player/dom.js";
 import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
 
-const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered; it is not offered where nothing can be kept
+// localStorage: "seen" once the tour was offered and answered; it is not offered where nothing can be kept
+const KEY = "decoding-explorer-tour";
 const GROUP = "main"; // the players of Explore
 
 const WORDS = {

@@ -13,8 +13,8 @@ function want(asked) {
   send();
 }
 
-/** props.scenes: JSON of all scenes whose runs are recorded. ask: sends what the lever asks for; without it the scene is
- * drawn before Gradio's page is there (first.js). */
+/** props.scenes: JSON of all scenes whose runs are recorded. ask: sends what the lever asks for; without it the scene
+ * is drawn before Gradio's page is there (first.js). */
 export function mountStage(element, props, ask = null) {
   send = () => {
     if (!ask || !wish) return;

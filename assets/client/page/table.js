@@ -152,8 +152,8 @@ export function mountTable(element, props, watch) {
     root.toggleAttribute("data-stack", stack);
     root.dataset.rows = rows.length;
   };
-  /** A table that is wider than its place is scrolled by keyboard too: then, and only then, it takes the focus and has a
-   * name. */
+  /** A table that is wider than its place is scrolled by keyboard too: then, and only then, it takes the focus and has
+   * a name. */
   const reachable = () => {
     const root = element.querySelector(".facts"),
       wide = root.scrollWidth > root.clientWidth;

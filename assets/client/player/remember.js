@@ -1,4 +1,5 @@
-// What the browser keeps for all pages of this address. A page from disk, or a browser that keeps nothing, has no memory.
+// What the browser keeps for all pages of this address. A page from disk may have no memory, nor has a browser that
+// keeps nothing.
 
 const PREFIX = "dx-";
 

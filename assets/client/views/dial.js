@@ -1,5 +1,5 @@
-// What a person sets beside a picture: the size that a modelled one is drawn for, on a slider, by powers of two or of ten
-// where it spans many; the layer or the score that is shown.
+// What a person sets beside a picture: the size that a modelled one is drawn for, on a slider, by powers of two or of
+// ten where it spans many; the layer or the score that is shown.
 
 import { number } from "../player/codec.js";
 import { el, select, set, setText } from "../player/dom.js";

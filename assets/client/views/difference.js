@@ -52,7 +52,8 @@ export class Difference {
     const said = shown
       ? tell(found, first.slot + 1) + certified
       : on.length > 1 && first.run !== run
-        ? tr`To be compared with player ${first.slot + 1} once both ${found ? tr`were shown to their end` : tr`runs are over`}. `
+        ? tr`To be compared with player ${first.slot + 1} once both \
+${found ? tr`were shown to their end` : tr`runs are over`}. `
         : "";
     this.line.hidden = !said;
     this.line.dataset.same = shown ? String(same) : "";

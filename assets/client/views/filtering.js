@@ -96,7 +96,7 @@ export class Filtering extends StepPicture {
     const own = this.#recorded(told),
       plain = this.#plain(),
       differ = plain ? plain.length + own.length - 2 * own.filter((i) => plain.includes(i)).length : "–";
-    return tr`Written by this run: ${own.length}; by a plain threshold: ${plain?.length ?? "–"}. They differ at ${differ} \
-of ${told.masked.filter(Boolean).length} masked positions.`;
+    return tr`Written by this run: ${own.length}; by a plain threshold: ${plain?.length ?? "–"}. They differ at \
+${differ} of ${told.masked.filter(Boolean).length} masked positions.`;
   }
 }

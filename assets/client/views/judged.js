@@ -203,7 +203,7 @@ over the target's own probability (logarithmic)`,
       all = recorded(step),
       alone = all.filter((fate) => fate === "judge").length,
       far = 2 * alone > kept(all) ? tr` Most of them by the judge alone: not what the target would have written.` : "";
-    return tr`Tokens kept at threshold ${short(line)}: ${kept(all)} of ${rows.length}; ${without ? kept(without) : "–"} \
-without the judge.${far}${own}`;
+    return tr`Tokens kept at threshold ${short(line)}: ${kept(all)} of ${rows.length}; \
+${without ? kept(without) : "–"} without the judge.${far}${own}`;
   }
 }

@@ -161,14 +161,12 @@ export class Leaning {
     pool(this.bars, columns.length, () => svg("g", {}, svg("title"), svg("text"), ...LOOKS.map(row))).forEach(
       (group, i) => {
         const [name, shares] = columns[i],
-          [title, word, ...drawn] = group.childNodes;
+          [title, word, ...drawn] = group.childNodes,
+          parts = this.said.map((said, k) => `${said} ${shares[k] === undefined ? "–" : number(shares[k])}`);
         set(group, { transform: `translate(${LEFT + i * W},0)` });
         set(word, { x: 0, y: 3 * (TALL + GAP) + 18, style: `${INK};font-weight:${i ? 400 : 700}` });
         setText(word, cut(name, 10));
-        setText(
-          title,
-          `${name}: ${this.said.map((said, k) => `${said} ${shares[k] === undefined ? "–" : number(shares[k])}`).join("; ")}`,
-        );
+        setText(title, `${name}: ${parts.join("; ")}`);
         drawn.forEach((part, k) => {
           const high = Math.max(1, TALL * (shares[k] ?? 0)),
             low = GAP + k * (TALL + GAP) + TALL;

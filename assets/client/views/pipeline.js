@@ -92,7 +92,8 @@ networks.`);
         : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
       real = slim
         ? tr`Step-3's size, ${this.device.name} (modelled)`
-        : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): a token every ${seconds(large.long)}`,
+        : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
+a token every ${seconds(large.long)}`,
       panels = [
         [turns, alone, long],
         [one ? tr`This run, one process (measured)` : apart, found, long],

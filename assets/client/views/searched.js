@@ -27,8 +27,8 @@ export const drafts = (search, nodes) =>
 
 const STATES = { a: "accepted", r: "rejected", "-": "unreached" };
 
-/** What becomes of each token of some drafts, by its path, as the method answers: a sign for each, and what the target's
- * own token behind the `kept` ones of `emitted` is. */
+/** What becomes of each token of some drafts, by its path, as the method answers: a sign for each, and what the
+ * target's own token behind the `kept` ones of `emitted` is. */
 export function fates(paths, [signs, own, , kept], emitted) {
   const states = new Map();
   for (const [k, tokens] of paths.entries())

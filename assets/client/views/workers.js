@@ -208,7 +208,7 @@ pieces`,
     const all = this.at[t - 1] ?? [];
     if (!all.length) return t ? tr`No tiles in this step.` : tr`Before the first step.`;
     const lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
-    return tr`${digits(all[0].tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, modelled: \
-${lengths}.`;
+    return tr`${digits(all[0].tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, \
+modelled: ${lengths}.`;
   }
 }
