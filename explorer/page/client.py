@@ -28,6 +28,10 @@ YEAR = 365 * 24 * 60 * 60  # seconds
 DETAILS = 100  # views from this place on stand under Details, which loads them when it is opened (loader.js)
 _GRADIO = re.compile(r'<script type="module" crossorigin src="(\./assets/[\w.-]+\.js)"></script>')
 _CONFIG = "<script>window.gradio_config"
+LOST = (
+    "This page needs a script that did not arrive (board.js). Reload it; if that does not help, something between this "
+    "browser and the server holds the script back."
+)
 
 
 @cache
@@ -66,7 +70,10 @@ def _version() -> str:
 def lead(document: str, prefix: str) -> str:
     """Gradio's document, which asks for our files first; these ask for `dxGradio`, Gradio's own, later."""
     here = f"{prefix}/client/{_version()}"
-    ours = f'<link rel="stylesheet" href="{here}/all.css"><script defer src="{here}/board.js"></script>'
+    lost = f"document.body.prepend('{LOST}')"
+    ours = (
+        f'<link rel="stylesheet" href="{here}/all.css"><script defer src="{here}/board.js" onerror="{lost}"></script>'
+    )
     held = _GRADIO.search(document)
     later = f"<script>globalThis.dxGradio = {json.dumps(held[1] if held else None)};</script>"
     place = _CONFIG if _CONFIG in document else "</head>"

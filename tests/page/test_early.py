@@ -120,6 +120,14 @@ def test_without_the_joined_rest_each_module_comes_by_itself(page: Page, address
     expect(page.locator(".slot-form").first).to_be_attached()
 
 
+def test_without_the_first_script_the_page_says_so(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.route("**/board.js", lambda route: route.abort())
+    page.goto(address)
+    expect(page.locator("body")).to_contain_text(client.LOST)
+    page.close()
+
+
 def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> None:
     served = TestClient(Starlette(routes=files.mounts()))
     version = re.search(r"client/(\w+)/board\.js", client.lead("<script>window.gradio_config", "files"))
