@@ -10,22 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import engines
 from engines import MethodInfo, Trace, UserError
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import (
-    add_json,
-    check_target,
-    key_values,
-    own_methods,
-    positive,
-    print_lines,
-    several,
-    signed,
-    write_json,
-)
+from explorer.cli.io import check_target, print_lines, remark, signed, write_json
 from explorer.cli.length import growing
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
-from explorer.cli.progress import Progress, progress_of, say
+from explorer.cli.loading import load, loading
+from explorer.cli.options import LENGTH, OPTION, Command, key_values, length_of_all, positive, with_part
+from explorer.cli.progress import Progress, progress_of
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
@@ -39,57 +28,37 @@ if TYPE_CHECKING:
 TOKENS = 64
 
 
-def add_bench(bench: argparse.ArgumentParser) -> None:
+def add_bench(bench: Command) -> None:
     """Declare the options of `bench`."""
     _add_shared(bench)
-    bench.add_argument(
-        "--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)"
-    )
-    bench.add_argument(
-        "--by-class",
-        action="store_true",
-        help="lossless methods by class of prompt: speed over the control, and what n rows cost here",
-    )
-    bench.add_argument(
-        "--names",
-        action="store_true",
-        help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
-    )
-    bench.add_argument(
-        "--length",
-        action="store_true",
-        help="what a token costs as an answer of --max-new-tokens grows, beside transformers' generate",
-    )
-    own_methods(bench)
+    bench.option("--repeats", "N", "alternating runs per prompt (default 3)", type=positive, default=3)
+    bench.flag("--by-class", "lossless methods by class of prompt: speed over the control, and what n rows cost here")
+    about = "prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)"
+    bench.flag("--names", about)
+    bench.flag("--length", "what a token costs as an answer of --max-new-tokens grows, beside transformers' generate")
+    bench.method_files()
     bench.set_defaults(command=bench_command)
 
 
-def add_certify(certify: argparse.ArgumentParser) -> None:
+def add_certify(certify: Command) -> None:
     """Declare the options of `certify`."""
     _add_shared(certify)
-    certify.add_argument(
-        "--no-server", action="store_true", help="of a GGUF file: without llama.cpp's own server beside it"
-    )
-    own_methods(certify)
+    certify.flag("--no-server", "of a GGUF file: without llama.cpp's own server beside it")
+    certify.method_files()
     certify.set_defaults(command=certify_command)
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
-    several(parser, "--method", "M", "repeatable; default: all methods that fit the model")
-    parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    add_part(parser)
-    add_loading(parser)
+def _add_shared(parser: Command) -> None:
+    parser.several("--method", "M", "repeatable; default: all methods that fit the model")
+    parser.option("--model", "NAME", "the model that all of them run on", required=True)
+    parser.part()
+    parser.loading()
     about = "a parameter of the methods that have it, or of one, for example rsd:variant=C"
-    several(parser, "--param", "[M:]NAME=VALUE", about)
-    add_length(parser, TOKENS)
-    parser.add_argument(
-        "--prompts",
-        type=positive,
-        default=6,
-        metavar="N",
-        help="bundled prompts to use; with --by-class of every class (default 6)",
-    )
-    add_json(parser)
+    parser.several("--param", "[M:]NAME=VALUE", about)
+    parser.length(TOKENS)
+    about = "bundled prompts to use; with --by-class of every class (default 6)"
+    parser.option("--prompts", "N", about, type=positive, default=6)
+    parser.json()
 
 
 def bench_command(args: argparse.Namespace) -> int:
@@ -194,7 +163,7 @@ def _only(partial: bool, finished: int, planned: int, what: str) -> str:
     if not partial:
         return ""
     only = f"partial: {finished} of {planned} {what}"
-    say(f"decoding-explorer: stopped; what was finished is kept, {only}.")
+    remark(f"stopped; what was finished is kept, {only}.")
     return f"; {only}"
 
 

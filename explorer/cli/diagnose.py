@@ -8,49 +8,30 @@ import msgspec
 
 import engines
 from engines import UserError, texts
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import (
-    MAX_FILE_BYTES,
-    add_json,
-    check_target,
-    positive,
-    read_bytes,
-    read_trace_file,
-    signed,
-    write,
-    write_json,
-)
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import add_length
-from explorer.cli.prompts import add_prompts, given_prompts
+from explorer.cli.io import MAX_FILE_BYTES, check_target, read_bytes, read_trace_file, signed, write, write_json
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command, given_prompts, positive, with_part
 from explorer.figures import diagnosed
 from explorer.words import printable
 
 TOKENS = 64
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("--model", required=True, metavar="NAME", help="the target: a name, hub id or folder")
-    add_part(parser)
-    add_prompts(parser)
-    add_loading(parser)
-    add_length(parser, TOKENS)
-    parser.add_argument("--depth", type=positive, metavar="K", help="depth of the drafts (default: the drafter's own)")
-    parser.add_argument(
-        "--record",
-        metavar="FILE",
-        help="what a loop or a server drafted along its text: a trace, or JSON {ids, rounds: [{place, drafted}]}",
-    )
-    parser.add_argument("--no-times", action="store_true", help="leave out what a round costs on this machine")
-    parser.add_argument(
-        "--what-if",
-        type=chance,
-        metavar="A",
-        help="what drafts would be worth if each token were accepted with this chance (0 to 1), derived",
-    )
-    parser.add_argument("--html", metavar="FILE", help="write a report to share, one page")
-    add_json(parser)
+    parser.option("--model", "NAME", "the target: a name, hub id or folder", required=True)
+    parser.part()
+    parser.prompts()
+    parser.loading()
+    parser.length(TOKENS)
+    parser.option("--depth", "K", "depth of the drafts (default: the drafter's own)", type=positive)
+    about = "what a loop or a server drafted along its text: a trace, or JSON {ids, rounds: [{place, drafted}]}"
+    parser.option("--record", "FILE", about)
+    parser.flag("--no-times", "leave out what a round costs on this machine")
+    about = "what drafts would be worth if each token were accepted with this chance (0 to 1), derived"
+    parser.option("--what-if", "A", about, type=chance)
+    parser.option("--html", "FILE", "write a report to share, one page")
+    parser.json()
     parser.set_defaults(command=diagnose_command)
 
 

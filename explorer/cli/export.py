@@ -1,14 +1,12 @@
 """Pictures from the command line: `export --svg | --png | --gif | --mp4`, and `site`."""
 
 import argparse
-import sys
 from pathlib import Path
-from typing import Any
 
 from engines import UserError
-from explorer.cli.io import check_target, read_traces, write_bytes
+from explorer.cli.io import check_target, read_traces, say, write_bytes
+from explorer.cli.options import Command
 from explorer.cli.progress import counted
-from explorer.words import printable
 
 FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
 VIEWS = ("board", "step", "tree", "curve", "work")
@@ -25,26 +23,15 @@ SAID = {
 }
 
 
-def add_arguments(export: argparse.ArgumentParser, kind: Any) -> None:
-    """Declare the options of `export` that make pictures; `kind` is its group of targets."""
-    for name, description in SAID.items():
-        kind.add_argument(f"--{name}", metavar="FILE", help=f"{description}; - is standard output")
-    export.add_argument("--view", choices=VIEWS, help=SEEN)
-    export.add_argument(
-        "--step", type=int, metavar="N", help="of a figure with --view step or tree: the step as `replay` numbers it"
-    )
-    export.add_argument(
-        "--clock",
-        choices=CLOCKS,
-        help="what runs from top to bottom, from left to right, or in a film (default there: seconds)",
-    )
-    export.add_argument(
-        "--speed", type=float, metavar="X", help="of a film: 0.5 is half as fast as measured (default 1)"
-    )
-    export.add_argument(
-        "--width", type=float, metavar="INCHES", help="of a figure: 3.3 is a column, 7 a page (default 7)"
-    )
-    export.add_argument("--dpi", type=int, metavar="N", help="dots per inch (default 300, in a film 144)")
+def add_arguments(export: Command) -> None:
+    """Declare the options of `export` that say how a picture looks."""
+    export.option("--view", None, SEEN, choices=VIEWS)
+    export.option("--step", "N", "of a figure with --view step or tree: the step as `replay` numbers it", type=int)
+    about = "what runs from top to bottom, from left to right, or in a film (default there: seconds)"
+    export.option("--clock", None, about, choices=CLOCKS)
+    export.option("--speed", "X", "of a film: 0.5 is half as fast as measured (default 1)", type=float)
+    export.option("--width", "INCHES", "of a figure: 3.3 is a column, 7 a page (default 7)", type=float)
+    export.option("--dpi", "N", "dots per inch (default 300, in a film 144)", type=int)
 
 
 def wanted(args: argparse.Namespace) -> str | None:
@@ -59,9 +46,9 @@ def wanted(args: argparse.Namespace) -> str | None:
         "clock": (*FIGURES, *FILMS),
         "dpi": ("png", *FILMS),
     }
-    for option, kinds in foreign.items():
-        if getattr(args, option) is not None and kind not in kinds:
-            raise UserError(f"--{option} belongs to {', '.join(f'--{k}' for k in kinds)}; leave it out here.")
+    for name, kinds in foreign.items():
+        if getattr(args, name) is not None and kind not in kinds:
+            raise UserError(f"--{name} belongs to {', '.join(f'--{k}' for k in kinds)}; leave it out here.")
     return kind
 
 
@@ -95,19 +82,12 @@ def pictures_command(args: argparse.Namespace, kind: str) -> int:
     return 0
 
 
-def add_site_arguments(site: argparse.ArgumentParser) -> None:
+def add_site_arguments(site: Command) -> None:
     """Declare the options of `site`."""
-    site.add_argument(
-        "folder", metavar="OUT", help="an empty or new folder, or one that holds a site of ours, which is then replaced"
-    )
-    site.add_argument(
-        "--traces",
-        metavar="FOLDER",
-        help="show the traces of this folder (*.json, *.json.gz) instead of the gallery that ships",
-    )
-    site.add_argument(
-        "--lecture", metavar="FILE", help="the scenes of index.html?lecture, instead of assets/lecture.json"
-    )
+    site.option("folder", "OUT", "an empty or new folder, or one that holds a site of ours, which is then replaced")
+    about = "show the traces of this folder (*.json, *.json.gz) instead of the gallery that ships"
+    site.option("--traces", "FOLDER", about)
+    site.option("--lecture", "FILE", "the scenes of index.html?lecture, instead of assets/lecture.json")
     site.set_defaults(command=site_command)
 
 
@@ -122,7 +102,7 @@ def site_command(args: argparse.Namespace) -> int:
         raise UserError(f"there is no folder '{folder}' with traces.")
     made = build(Path(args.folder), Gallery(folder) if folder else None, chosen(args.lecture or ""))
     for name, reason in made.broken.items():
-        print(printable(f"left out: {name}: {reason}"), file=sys.stderr)
+        say(f"left out: {name}: {reason}")
     print(
         f"{args.folder}: {made.pages} pages, {made.files} files, {made.size / 1e6:.1f} MB; open "
         f"{Path(args.folder) / 'index.html'}"

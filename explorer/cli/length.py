@@ -5,9 +5,9 @@ from typing import Any
 
 import engines
 from engines import UserError
-from explorer.cli.io import print_lines, signed, write_json
-from explorer.cli.new_tokens import LENGTH
-from explorer.cli.progress import Pace, say
+from explorer.cli.io import print_lines, remark, signed, write_json
+from explorer.cli.options import LENGTH
+from explorer.cli.progress import Pace
 from explorer.cli.run import INTERRUPTED
 from explorer.figures.calls import many
 
@@ -29,7 +29,7 @@ def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
     measure.refuse_bad(asked, model, prompt)
     lengths = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
     if lengths.partial:
-        say("decoding-explorer: stopped; the stretches that all loops had finished are kept.")
+        remark("stopped; the stretches that all loops had finished are kept.")
     if args.json:
         write_json(args.json, signed(lengths, args))
     if args.json != "-":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
+from explorer.cli.io import remark, say
 from explorer.words import printable
 
 QUIET = 30.0  # seconds without a line after which the next step gets one, although no part has ended
@@ -75,11 +76,6 @@ def time_left(seconds: float, done: int, total: int) -> str:
     return f", about {left / 60:.0f} min left" if left >= 90 else f", about {max(1.0, left):.0f} s left"
 
 
-def say(text: str) -> None:
-    """One line on standard error, at once."""
-    print(printable(text), file=sys.stderr, flush=True)
-
-
 @contextmanager
 def counted(**options: Any) -> Iterator[Callable[..., None]]:
     """Yields what is called with how much of how much is done, and of what; a bar shows it where standard error is a
@@ -109,7 +105,7 @@ def progress_of(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -
         else:
             yield lines
     except KeyboardInterrupt:  # whoever has something to keep catches it within
-        say("decoding-explorer: stopped before anything was finished; nothing is kept.")
+        remark("stopped before anything was finished; nothing is kept.")
         raise
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import ASSETS, UserError
+from explorer.cli.options import Command
 from explorer.words import printable
 
 ROOT = ASSETS.parent
@@ -24,15 +25,14 @@ STATIC_README = "---\ntitle: Decoding Explorer\nsdk: static\napp_file: index.htm
 ACCEPT = ("y", "yes")
 
 
-def add_arguments(publish: argparse.ArgumentParser) -> None:
+def add_arguments(publish: Command) -> None:
     """Declare the options of `publish`."""
-    target = publish.add_mutually_exclusive_group(required=True)
-    target.add_argument("--space", metavar="OWNER/NAME", help="the app itself, as a Gradio Space")
-    target.add_argument(
-        "--static", metavar="OWNER/NAME", help="the site of `decoding-explorer site`, as a static Space"
+    publish.one_of(
+        ("--space", "OWNER/NAME", "the app itself, as a Gradio Space"),
+        ("--static", "OWNER/NAME", "the site of `decoding-explorer site`, as a static Space"),
     )
-    publish.add_argument("--yes", action="store_true", help="upload without asking")
-    publish.add_argument("--dry-run", action="store_true", help="show what would be uploaded; needs no token")
+    publish.flag("--yes", "upload without asking")
+    publish.flag("--dry-run", "show what would be uploaded; needs no token")
     publish.set_defaults(command=publish_command)
 
 

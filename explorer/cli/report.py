@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from explorer.cli.io import check_target, read_traces, write
+from explorer.cli.options import Command
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("file", nargs="+", metavar="FILE", help="traces of the same prompt, plain or gzipped")
-    parser.add_argument("--html", required=True, metavar="FILE", help="write the page here; - is standard output")
+    parser.option("file", "FILE", "traces of the same prompt, plain or gzipped", nargs="+")
+    parser.option("--html", "FILE", "write the page here; - is standard output", required=True)
     parser.add_argument("--title", default="", help="the page's title")
     parser.set_defaults(command=report_command)
 

@@ -2,7 +2,6 @@
 JSON, table; pictures: see cli_export)."""
 
 import argparse
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,15 @@ from explorer.cli.io import (
     GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
-    own_methods,
     print_json,
     read_bytes,
     read_traces,
-    several,
+    say,
     text_of,
     unpacked,
     write,
 )
+from explorer.cli.options import Command
 from explorer.cli.run import split_role
 from explorer.export.events import csv_text, events_csv, inert
 from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
@@ -36,45 +35,39 @@ TABLE = (
 )
 
 
-def add_replay(replay: argparse.ArgumentParser) -> None:
+def add_replay(replay: Command) -> None:
     """Declare the options of `replay`."""
-    replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
-    replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
-    replay.add_argument(
-        "--rerun",
-        action="store_true",
-        help="decode again from the header and say whether the trace repeats (exit 1 if not)",
-    )
-    several(replay, "--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
-    replay.add_argument("--json", action="store_true", help="print JSON")
-    own_methods(replay)
+    replay.option("file", "FILE", "a trace as `run --json` writes it; - is standard input")
+    replay.option("--step", "N", "this step only, with its scores and candidates", type=int)
+    replay.flag("--rerun", "decode again from the header and say whether the trace repeats (exit 1 if not)")
+    replay.several("--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
+    replay.flag("--json", "print JSON")
+    replay.method_files()
     replay.set_defaults(command=replay_command)
 
 
-def add_export(export: argparse.ArgumentParser) -> None:
+def add_export(export: Command) -> None:
     """Declare the options of `export`."""
-    export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
-    kind = export.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
-    kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
-    kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
-    kind.add_argument(
-        "--events-csv", metavar="FILE", help="a table with one line per token written or drafted; - is standard output"
+    export.option("file", "FILE", "one or more traces", nargs="+")
+    export.one_of(
+        ("--html", "FILE", "one page that plays the traces without a server or a network"),
+        ("--json", "FILE", "the validated trace, or a list of them; - is standard output"),
+        ("--csv", "FILE", "a table with one line per step; - is standard output"),
+        ("--events-csv", "FILE", "a table with one line per token written or drafted; - is standard output"),
+        ("--python", "FILE", "the Python lines that repeat the runs; - is standard output"),
+        *((f"--{name}", "FILE", f"{about}; - is standard output") for name, about in cli_export.SAID.items()),
     )
-    kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
-    cli_export.add_arguments(export, kind)
+    cli_export.add_arguments(export)
     export.add_argument("--title", default="", help="the page's title")
-    own_methods(export)  # for the views that lie beside them
+    export.method_files()  # for the views that lie beside them
     export.set_defaults(command=export_command)
 
 
-def add_import(parser: argparse.ArgumentParser) -> None:
+def add_import(parser: Command) -> None:
     """Declare the options of `import`."""
-    parser.add_argument(
-        "file", metavar="FILE", help="a record of another program, plain or gzipped; - is standard input"
-    )
-    parser.add_argument("--format", default="auto", metavar="F", help=f"auto (default), trace, {', '.join(IMPORTERS)}")
-    parser.add_argument("--json", required=True, metavar="FILE", help="write the trace here; - is standard output")
+    parser.option("file", "FILE", "a record of another program, plain or gzipped; - is standard input")
+    parser.option("--format", "F", f"auto (default), trace, {', '.join(IMPORTERS)}", default="auto")
+    parser.option("--json", "FILE", "write the trace here; - is standard output", required=True)
     parser.set_defaults(command=import_command)
 
 
@@ -84,7 +77,7 @@ def import_command(args: argparse.Namespace) -> int:
     trace = read_record(args.file, args.format)
     write(args.json, trace.to_json())
     if trace.header.missing:
-        print(printable(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " ")), file=sys.stderr)
+        say(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " "))
     return 0
 
 
@@ -110,8 +103,7 @@ def replay_command(args: argparse.Namespace) -> int:
         )
     steps = trace.steps if args.step is None else [trace.steps[args.step]]
     if args.json:
-        print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
-        return 0
+        return print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
     if args.step is None:
         for line in heading(trace):
             print(line)
