@@ -21,25 +21,20 @@ from explorer.cli import (
     advise,
     attach,
     bench,
-    diagnose,
     doctor,
     eval,
     export,
-    fork,
     loading,
-    parallelbench,
     publish,
-    report,
     run,
     runs,
     study,
     sweep,
     trace,
-    verify,
 )
-from explorer.cli.ending import as_at_ctrl_c
 from explorer.cli.io import complain, print_json, print_table
 from explorer.cli.options import Command
+from explorer.cli.progress import as_at_ctrl_c
 from explorer.words import printable
 
 TEMPLATES = ASSETS / "templates"
@@ -71,8 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; those that a command hands on to another program, as it says by `takes_rest`, are `rest`. Raises
-    UserError."""
+    """The arguments; `rest`: those for another program, of a command with `takes_rest`. Raises UserError."""
     args, rest = (top := parser()).parse_known_args(argv)
     if rest and not getattr(args, "takes_rest", False):
         top.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -253,22 +247,22 @@ COMMANDS: tuple[tuple[str, str, Callable[[Command], object]], ...] = (
     ("compare", "decode a prompt with several methods and compare what they cost", run.add_compare),
     ("attach", "watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one", attach.add_arguments),
     ("replay", "read a trace in the terminal, or run it again", trace.add_replay),
-    ("export", "turn traces into a page, JSON or a table", trace.add_export),
-    ("report", "compare traces on one page: verdicts, numbers with receipts, conditions", report.add_arguments),
+    ("export", "turn traces into a page, JSON or a table", export.add_export),
+    ("report", "compare traces on one page: verdicts, numbers with receipts, conditions", export.add_report),
     (
         "fork",
         "go on from a step of a recorded run with a change: a token, a parameter, another method",
-        fork.add_arguments,
+        trace.add_fork,
     ),
     ("import", "read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace", trace.add_import),
     ("doctor", "try what works on this machine, and say what to do about the rest", doctor.add_arguments),
-    ("verify", "check the methods against a folder of golden cases", verify.add_arguments),
+    ("verify", "check the methods against a folder of golden cases", doctor.add_verify),
     (
         "advise",
         "will it help on my text? lossless methods on your prompts, with a verdict",
         advise.add_arguments,
     ),
-    ("diagnose", "why is a published drafter slow? acceptance, misses and known slips", diagnose.add_arguments),
+    ("diagnose", "why is a published drafter slow? acceptance, misses and known slips", advise.add_diagnose),
     ("bench", "measure methods against their baselines, as ratios", bench.add_bench),
     ("certify", "check that lossless methods give their control's text, token by token", bench.add_certify),
     (
@@ -281,7 +275,7 @@ COMMANDS: tuple[tuple[str, str, Callable[[Command], object]], ...] = (
     (
         "parallelbench",
         "ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory",
-        parallelbench.add_arguments,
+        sweep.add_parallelbench,
     ),
     ("template", "print a method of your own to start from: `decoding-explorer template > my.py`", _template),
     (

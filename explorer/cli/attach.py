@@ -65,8 +65,10 @@ def attach_command(args: argparse.Namespace) -> int:
     prompt = str(read_prompt(args))
     models, apis = _each(args.model, "--model", len(args.url)), _each(args.api, "--api", len(args.url))
     rivals = [_rival(spec) for spec in args.against]
+    options = {name: getattr(args, name) for name in ("temperature", "top", "seed", "max_seconds")}
+    options |= {"max_tokens": args.max_new_tokens or TOKENS, "patience": args.timeout}
     asked = [
-        Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **_options(args))
+        Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **options)
         for url, model, api in zip(args.url, models, apis, strict=True)
     ]
     traces, code = [], 0
@@ -78,12 +80,6 @@ def attach_command(args: argparse.Namespace) -> int:
     if traces:
         _write(traces, args)
     return code
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("temperature", "top", "seed", "max_seconds")
-    own = {"max_tokens": args.max_new_tokens or TOKENS, "patience": args.timeout}
-    return {name: getattr(args, name) for name in names} | own
 
 
 def _each(given: Sequence[str], option: str, urls: int) -> list[str]:

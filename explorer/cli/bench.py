@@ -1,5 +1,5 @@
-"""The commands that measure: `bench` (methods against their control, as ratios) and `certify` (whether lossless methods
-keep their word)."""
+"""The commands that measure: `bench` (methods against their control, as ratios, or what a token costs as an answer
+grows) and `certify` (whether lossless methods keep their word)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.cli.io import check_target, print_lines, remark, signed, write_json
-from explorer.cli.length import growing
 from explorer.cli.loading import load, loading
 from explorer.cli.options import LENGTH, OPTION, Command, key_values, length_of_all, positive, with_part
-from explorer.cli.progress import Progress, progress_of
+from explorer.cli.progress import Pace, Progress, progress_of
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
@@ -95,10 +94,7 @@ def bench_command(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, {"model": model.record, "figures": figures, "partial": partial})
     else:
-        print(
-            f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
-            f"{args.prompts} prompts of {args.repeats} alternating runs{only}"
-        )
+        print(f"{_on(model)}; medians over {args.prompts} prompts of {args.repeats} alternating runs{only}")
         print(measure.table(figures))
     return INTERRUPTED if partial else 0
 
@@ -119,14 +115,10 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
         )
     measured = sum(score.prompts for score in bench.scores if score.label == bench.labels()[0])
     only = _only(bench.partial, measured, sum(map(len, prompts.values())), "prompts")
-    if args.json:
-        write_json(args.json, signed(bench, args))
+    write_json(args.json, signed(bench, args))
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in bench.row_seconds.items())
     theirs = f"{bench.control}'s{' on the plain network' if model.record.slower is not None else ''}"
-    print(
-        f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
-        f"{theirs}, medians{only}"
-    )
+    print(f"{_on(model)}; tokens per second over {theirs}, medians{only}")
     if note := rows_note(model.record):
         print(note)
     print(f"milliseconds of a forward by rows: {costs}")
@@ -148,14 +140,17 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     with progress_of([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
         bench = names.bench_names(plans, model, prompts, progress=progress)
     only = _only(bench.partial, len(bench.lanes), len(plans), "methods")
-    if args.json:
-        write_json(args.json, signed(bench, args))
+    write_json(args.json, signed(bench, args))
     print(
         f"{model.record.name}, {model.record.dtype}, Python {bench.python}; the analyser was asked about {bench.asked} "
         f"places to find these, and lacked the author's name at {bench.wrong} of those it knew{only}"
     )
     print_lines(names.rows(bench))
     return INTERRUPTED if bench.partial else 0
+
+
+def _on(model: Any) -> str:
+    return f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}"
 
 
 def _only(partial: bool, finished: int, planned: int, what: str) -> str:
@@ -179,8 +174,7 @@ def own_params(args: argparse.Namespace, infos: Sequence[MethodInfo]) -> dict[st
 
 
 def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, str]]]:
-    """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
-    UserError."""
+    """The lossless methods asked for with their parameters, or all that this model can run. Raises UserError."""
     infos = asked(args) or [
         info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
@@ -288,8 +282,7 @@ def _hold(
 
 
 def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapping[str, Trace]]) -> list[Kept]:
-    """Each control on a GGUF file against llama.cpp's own server, which is told and no failure: its attention rounds in
-    another way."""
+    """Each control on a GGUF file against llama.cpp's own server, which is no failure: it rounds in another way."""
     from explorer.bench import certified, llama_server
 
     header = getattr(model, "header", None)
@@ -314,3 +307,30 @@ def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapp
 def _certified(args: argparse.Namespace, what: str, certificate: compare.Certificate) -> None:
     if args.json != "-":
         print(f"{what}: {printable(certificate.sentence)}", flush=True)
+
+
+def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
+    """Measure and print a line for each stretch of each loop, in answers of so many tokens. Raises UserError for
+    methods that are not named, and for those that draft with a model of their own."""
+    from explorer.bench import length, measure
+
+    if not args.method:
+        raise UserError("--length runs each method to its full length twice; name them by --method, such as greedy.")
+    if args.param:
+        raise UserError("--length measures methods at their defaults; leave --param out.")
+    slugs = list(dict.fromkeys(args.method))
+    if more := [slug for slug in slugs if len(engines.get_method(slug).info.needs) > 1]:
+        raise UserError(f"--length takes methods of one model, and '{more[0]}' needs several; leave it out.")
+    asked = [(slug, {LENGTH: tokens}) for slug in slugs]
+    prompt = measure.prompts_for(model.record.name, 1)[0]
+    measure.refuse_bad(asked, model, prompt)
+    lengths = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
+    if lengths.partial:
+        remark("stopped; the stretches that all loops had finished are kept.")
+    write_json(args.json, signed(lengths, args))
+    if args.json != "-":
+        about = f"{lengths.prompt_tokens} tokens of prompt, medians of turns of {lengths.chunk} tokens"
+        print(f"{_on(model)}; {about}")
+        print_lines(length.rows(lengths))
+        print(length.LEGEND)
+    return INTERRUPTED if lengths.partial else 0

@@ -183,7 +183,7 @@ def _failed(lm: Any, results: dict[str, Any], most: int) -> tuple[list[dict[str,
 def _told(results: dict[str, Any], config: Any) -> None:
     from lm_eval.utils import make_table
 
-    from explorer.evaluation.costs import LEGEND, table
+    from explorer.evaluation.items import LEGEND, table
 
     ours = results["config"]["decoding_explorer"]
     params = ", ".join(f"{name}={value}" for name, value in ours["params"].items())

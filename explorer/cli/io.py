@@ -38,7 +38,8 @@ def read_bytes(name: str, limit: int) -> bytes:
         raise UserError(f"'{name}' is a folder; give a file.")
     if not path.exists():
         raise UserError(f"there is no file '{name}'.")
-    with open(path, "rb", opener=_at_once) as file:
+    without_waiting = lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # for who writes a pipe  # noqa: E731
+    with open(path, "rb", opener=without_waiting) as file:
         if path.is_fifo():
             _wait_for(file, name)
         return file.read(limit + 1)
@@ -60,11 +61,6 @@ def _path(name: str) -> Path:
     if "\0" in name or any(len(os.fsencode(part)) > 255 for part in Path(name).parts):
         raise UserError(f"'{name[:60]}...' can be no file: a name has at most 255 bytes.")
     return Path(name)
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open without waiting for whoever writes a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _wait_for(file: IO[bytes], name: str) -> None:
@@ -126,8 +122,10 @@ def write(name: str, text: str) -> None:
         write_bytes(name, gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
 
 
-def write_json(target: str, record: Any) -> None:
-    """A measurement as JSON: to standard output for '-', else to a file."""
+def write_json(target: str | None, record: Any) -> None:
+    """A measurement as JSON: to standard output for '-', else to a file; nothing without one."""
+    if target is None:
+        return
     write(target, msgspec.json.format(msgspec.json.encode(record), indent=2 if target == "-" else 1).decode())
 
 
@@ -145,8 +143,7 @@ def write_bytes(name: str, data: bytes) -> None:
 
 
 def print_json(value: Any, code: int = 0) -> int:
-    """Indented JSON of structs, dataclasses and plain values; sets are sorted, a type is its name. Returns the exit
-    status, `code`."""
+    """Indented JSON of structs and plain values, sets sorted, a type as its name. Returns the exit status."""
     plain = msgspec.to_builtins(value, order="deterministic", enc_hook=lambda kind: kind.__name__)
     print(_escaped(json.dumps(plain, indent=2, ensure_ascii=False)))
     return code

@@ -1,11 +1,16 @@
-"""How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log."""
+"""How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log. And how a
+command ends that is told to (SIGTERM, as by `timeout`, a scheduler or a container): as at Ctrl-C, what was finished is
+kept."""
 
+import signal
 import sys
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from types import FrameType
 from typing import Any
 
 from explorer.cli.io import remark, say
@@ -114,3 +119,23 @@ def _bar(lines: Lines) -> Iterator[Progress]:
     with counted(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as show:
         ends = lines.ends
         yield lambda done, total: show(done, total, f"{bisect_right(ends, done)} of {len(ends)} {lines.what}")
+
+
+@contextmanager
+def as_at_ctrl_c(wanted: bool = True) -> Iterator[None]:
+    """Inside, the first SIGTERM does what SIGINT would, also where that is ignored, as for a job in the background of a
+    script; a second one ends the process at once. Only the main thread may ask for it; elsewhere nothing changes."""
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        asked = signal.getsignal(signal.SIGINT)
+        (asked if callable(asked) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: not set from Python

@@ -171,6 +171,10 @@ def to_its_end(run: Any) -> int:
 def row(trace: Trace, first: Trace) -> dict[str, Any]:
     """One line of the comparison: counts, measured seconds, and where the output leaves that of the first method."""
     t, calls = trace.totals, sum(target_calls(step, target_role(trace)) for step in trace.steps)
+    at = first_difference(answer_ids(first), answer_ids(trace))
+    parted = "same" if at is None else f"token {at}"
+    if first.header.prompt_ids != trace.header.prompt_ids:
+        parted = "other tokens"
     return {
         "method": trace.header.method,
         "model": "+".join(m.name for m in trace.header.models),
@@ -182,17 +186,9 @@ def row(trace: Trace, first: Trace) -> dict[str, Any]:
         "tokens": t.tokens,
         "tokens_per_call": gained(trace) / calls if calls else None,
         "seconds": t.model_seconds + t.method_seconds,
-        "first_difference": divergence(answer_ids(first), answer_ids(trace))
-        if first.header.prompt_ids == trace.header.prompt_ids
-        else "other tokens",
+        "first_difference": parted,
         "text": trace.text,
     }
-
-
-def divergence(a: Sequence[int], b: Sequence[int]) -> str:
-    """Where two outputs part, counted in tokens of the answer."""
-    at = first_difference(a, b)
-    return "same" if at is None else f"token {at}"
 
 
 def only_own(files: Sequence[str]) -> str:
@@ -238,8 +234,7 @@ def read_prompt(args: argparse.Namespace) -> str | list[int]:
 
 
 def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Each method's share: `name=value` goes to every method that declares it, `method:name=value` to that one. Raises
-    UserError."""
+    """Each method's share: `name=value` goes to all that declare it, `method:name=value` to one. Raises UserError."""
     shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
     declared = {info.slug: {p.name for p in info.params} for info in infos}
     for key, value in given.items():

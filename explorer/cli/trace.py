@@ -1,5 +1,5 @@
-"""The commands that read traces: `replay` (a readable text of every step, or the run made again) and `export` (page,
-JSON, table; pictures: see cli_export)."""
+"""The commands that read traces: `replay` (a readable text of every step, or the run made again), `fork` (a recorded
+run goes on from one of its steps with a change) and `import`."""
 
 import argparse
 import zlib
@@ -8,31 +8,30 @@ from typing import Any
 
 import engines
 from engines import Step, Trace, TraceError, UserError
-from explorer.cli import export as cli_export
 from explorer.cli.io import (
     GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
+    print_answer,
     print_json,
     read_bytes,
     read_traces,
+    remark,
     say,
     text_of,
     unpacked,
     write,
 )
-from explorer.cli.options import Command
-from explorer.cli.run import split_role
-from explorer.export.events import csv_text, events_csv, inert
-from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command, key_values
+from explorer.cli.run import budget, split_role, to_its_end
+from explorer.figures.calls import many
+from explorer.figures.compare import answer_ids, first_difference
+from explorer.forking import Word, make_edit, sentence
 from explorer.importers import IMPORTERS, import_trace
-from explorer.words import COSTS, heading, printable, step_fields, step_lines
+from explorer.words import heading, printable, step_fields, step_lines
 
 Fields = dict[str, Any]
-TABLE = (
-    "run,method,models,seed,step,target_calls,other_calls,work,tokens_fed,model_seconds,method_seconds,positions,tokens,"
-    "causes,text,note"
-)
 
 
 def add_replay(replay: Command) -> None:
@@ -44,23 +43,6 @@ def add_replay(replay: Command) -> None:
     replay.flag("--json", "print JSON")
     replay.method_files()
     replay.set_defaults(command=replay_command)
-
-
-def add_export(export: Command) -> None:
-    """Declare the options of `export`."""
-    export.option("file", "FILE", "one or more traces", nargs="+")
-    export.one_of(
-        ("--html", "FILE", "one page that plays the traces without a server or a network"),
-        ("--json", "FILE", "the validated trace, or a list of them; - is standard output"),
-        ("--csv", "FILE", "a table with one line per step; - is standard output"),
-        ("--events-csv", "FILE", "a table with one line per token written or drafted; - is standard output"),
-        ("--python", "FILE", "the Python lines that repeat the runs; - is standard output"),
-        *((f"--{name}", "FILE", f"{about}; - is standard output") for name, about in cli_export.SAID.items()),
-    )
-    cli_export.add_arguments(export)
-    export.add_argument("--title", default="", help="the page's title")
-    export.method_files()  # for the views that lie beside them
-    export.set_defaults(command=export_command)
 
 
 def add_import(parser: Command) -> None:
@@ -119,7 +101,7 @@ def replay_command(args: argparse.Namespace) -> int:
 def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
     """Decode again from the header; exit 1 where the new run differs."""
     again = rerun(trace, args.model)
-    difference = first_difference(trace, again)
+    difference = departure(trace, again)
     if args.json:
         print_json(
             {
@@ -137,8 +119,7 @@ def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
 
 
 def rerun(trace: Trace, models: list[str]) -> Trace:
-    """The same run again: method, parameters, seed and edits of the header, models by their names. Raises UserError if
-    one is not known."""
+    """The run again by its header: method, parameters, seed, edits, models by name. Raises UserError."""
     h = trace.header
     if h.imported_from:
         raise UserError(f"the trace was imported from {h.imported_from}; it cannot be run again here.")
@@ -171,9 +152,8 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
     return run.trace()
 
 
-def first_difference(a: Trace, b: Trace) -> str | None:
-    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None if they do not. Times
-    may differ."""
+def departure(a: Trace, b: Trace) -> str | None:
+    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None: nowhere."""
     for record, other in zip(a.header.models, b.header.models, strict=False):
         if record.sha256 and other.sha256 and record.sha256 != other.sha256:
             return (
@@ -203,48 +183,73 @@ def written_tokens(step: Step) -> list[tuple[int, int]]:
     return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
 
 
-def export_command(args: argparse.Namespace) -> int:
-    """Write traces in another form."""
-    if picture := cli_export.wanted(args):
-        return cli_export.pictures_command(args, picture)
-    target = next(path for path in (args.html, args.json, args.csv, args.events_csv, args.python) if path is not None)
-    check_target(target)
-    traces = read_traces(args.file)
-    if args.html is not None:
-        from explorer.export.html import export_html
-
-        write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
-    elif args.json is not None:
-        write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
-    elif args.python is not None:
-        from explorer.export.python import lines
-
-        write(target, lines(traces).removesuffix("\n"))
-    elif args.events_csv is not None:
-        write(target, events_csv(traces).removesuffix("\n"))
-    else:
-        write(target, table(traces).removesuffix("\n"))
-    return 0
+def add_fork(fork: Command) -> None:
+    """Declare the options."""
+    fork.option("file", "FILE", "a trace as `run --json` writes it; - is standard input")
+    fork.option("--step", "N", "go on after N steps; 0 is before the first one", type=int, required=True)
+    fork.several("--force", "POS=TEXT", "write this token at a position; POS=#ID names it by its id")
+    fork.several("--forbid", "POS=TEXT", "never write this token at a position from here on; or POS=#ID")
+    fork.several("--remask", "POS", "mask a position again (masked models)", type=int)
+    fork.several("--param", "NAME=VALUE", "a new value for a parameter, or a parameter of the new method")
+    fork.option("--method", "M", "another method for the same kind of model takes over", default="")
+    fork.several("--model", "[ROLE=]NAME", "use this model instead of the recorded one")
+    fork.loading()
+    fork.option("--max-steps", "N", "stop after N steps, replayed ones included", type=int)
+    fork.option("--max-seconds", "S", "stop after S seconds", type=float)
+    fork.option("--json", "FILE", "write the fork's trace here; - prints the trace instead of the text")
+    fork.flag("--stats", "print what was changed and where the texts part on standard error")
+    fork.method_files()
+    fork.set_defaults(command=fork_command)
 
 
-def table(traces: list[Trace]) -> str:
-    """CSV with one line per step: which run, its cost, what it wrote."""
-    rows = []
-    for number, trace in enumerate(traces):
-        text = {piece.id: piece.text for piece in trace.pieces}
-        models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
-        for step in trace.steps:
-            at = written_tokens(step)
-            cost = ["" if name in trace.header.missing else value for name, value in _spent(step, target)]
-            causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
-            words = ["".join(text.get(t, "") for _, t in at), step.note]
-            which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
-            ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
-            rows.append([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
-    return csv_text(TABLE.split(","), rows)
+def fork_command(args: argparse.Namespace) -> int:
+    """Replay to the step, change, go on; prints text or trace. Exit 1 where the replay was not the recording."""
+    check_target(args.json)
+    trace = read_traces([args.file])[0]
+    slug = engines.forking_method(trace, args.method)
+    info = engines.get_method(slug).info
+    given = {role or info.role: name for role, name in (split_role(spec, [info]) for spec in args.model)}
+    options = loading(args)
+    models = (
+        {role: load(name, options) for role, name in given.items()}
+        if given
+        else engines.models_of(trace.header, slug, **options)
+    )
+    models = engines.assign_roles(info, models)
+    limits = budget(args)
+    places = {option: [place(text, option) for text in getattr(args, option)] for option in ("force", "forbid")}
+    edit = make_edit(models[info.role], places["force"], places["forbid"], args.remask)
+    run = engines.stream_fork(
+        trace,
+        args.step,
+        edit=edit,
+        method=args.method,
+        params=key_values(args.param, "--param"),
+        model=models,
+        **limits,
+    )
+    code = to_its_end(run)
+    made = run.trace()
+    if args.json:
+        write(args.json, made.to_json())
+    if args.json != "-":
+        print_answer(made.text)
+    if args.stats:
+        origin, at = made.header.origin, first_difference(answer_ids(trace), answer_ids(made))
+        assert origin
+        summary = sentence(origin, {piece.id: piece.text for piece in made.pieces})
+        parted = "the texts are the same" if at is None else f"the texts part at token {at}"
+        say(f"fork after step {args.step}: {summary}; {parted}")
+    if made.end.message:
+        remark(made.end.message)
+    return code or int(made.header.origin is not None and made.header.origin.diverged is not None)
 
 
-def _spent(step: Step, target: str) -> list[tuple[str, Any]]:
-    """(field that it needs, value) of a step's costs, in the order of the table's columns."""
-    calls = [("forwards", target_calls(step, target)), ("forwards", other_calls(step, target))]
-    return [*calls, ("work", layer_rows(step)), *((name, getattr(step, name)) for name in COSTS[2:])]
+def place(given: str, option: str) -> tuple[int, Word]:
+    """`7= Mia` or `7=#120` as a position and a text or an id. Raises UserError."""
+    position, equals, word = given.partition("=")
+    if not equals or not position.strip().isdecimal() or not position.isascii() or len(position) > 9:
+        raise UserError(f"--{option} {given[:60]} is not understood; write --{option} POSITION=TEXT or POSITION=#ID.")
+    if word.startswith("#") and word[1:].isascii() and word[1:].isdecimal() and len(word) < 12:
+        return int(position), int(word[1:])
+    return int(position), word

@@ -26,9 +26,9 @@ from explorer.figures.strip import basis_of, parts
 from explorer.figures.verdict import cut_at, judge
 from explorer.page import tables
 from explorer.page.catalogue import Plan
-from explorer.page.comparison import against
 from explorer.page.handlers.running import ties
 from explorer.page.limits import Limits
+from explorer.page.tables import against
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.steady import quieten
 
