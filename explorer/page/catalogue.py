@@ -108,8 +108,7 @@ class Catalogue:
         return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
 
     def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
-        """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline)
-        first, then the rest."""
+        """The slots as the page opens: settings of the opening traces, masked methods (controls first), the rest."""
         plans = [plan for trace in opening if (plan := self.repeat(trace))]
         used = {plan.method for plan in plans}
         rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
@@ -117,8 +116,7 @@ class Catalogue:
         return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
 
     def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Plan | None:
-        """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what
-        loads it."""
+        """What runs that trace again, None where it cannot run here. named: a model's own name -> what loads it."""
         header, known_as = trace.header, name_of(trace)
         model = named.get(known_as, known_as)
         known = {listed.name for listed in self.models} | ({*named.values()} if self.open else set())
@@ -209,6 +207,23 @@ class Catalogue:
         for param in info.params:
             if param.name == LENGTH and LENGTH in params:
                 param.check(params[LENGTH])
+
+
+def updates(
+    catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str], asked: str = ""
+) -> list[Any]:
+    """Values for prompt, seed, number of slots and the form of each slot, None for what stays. A run that was added
+    beside others changes its own slot only; one that cannot run here (a record of another tool, a model that is not
+    known) changes none. shown: how many players are filled; named: see `Session`; asked: a prompt that the page has
+    sent itself, which is not written over what was typed meanwhile."""
+    plans = {slot: plan for slot, trace in opened.items() if (plan := catalogue.repeat(trace, named))}
+    if not plans:
+        return [None] * (3 + SLOTS)
+    first = opened[min(plans)].header
+    own = asked.strip() == first.prompt.strip()
+    above = [None if own else first.prompt, first.seed] if 0 in opened else [None, None]
+    forms = [catalogue.form(plans[slot]).text() if slot in plans else None for slot in range(SLOTS)]
+    return [*above, str(min(SLOTS, max(1, shown))), *forms]
 
 
 def _narrowed(info: MethodInfo, new_tokens: int, files: bool) -> MethodInfo:

@@ -72,6 +72,4 @@ def passed_ours(trace: TracebackType | None) -> bool:
     """Whether it went through a handler of ours, and not only through the checks that Gradio makes before one. The
     guard and the packing are around every request, so they do not count."""
     files = (frame.filename for frame in traceback.extract_tb(trace))
-    return any(
-        file.startswith(OURS) and not file.endswith(("guard.py", "compression.py", "clients.py")) for file in files
-    )
+    return any(file.startswith(OURS) and not file.endswith(("guard.py", "clients.py")) for file in files)

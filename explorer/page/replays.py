@@ -32,15 +32,14 @@ def opens(
     tabs: gr.Tabs,
     outputs: Sequence[Any],
 ) -> None:
-    """Connect a list. find(row, value of `beside`, request) says what to run and raises UserError for what is no row:
-    anyone can send one."""
+    """Connect a list. find(row, value of `beside`, request): what to run; UserError for no row: anyone can send one."""
 
     def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
         try:
             replay = find(event.row_value, value, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        for shown in handlers.showing.run_again(replay.decode, replay.words, request, failed_at):
+        for shown in handlers.run_again(replay.decode, replay.words, request, failed_at):
             yield (*shown, gr.Tabs(selected="explore"))
 
     played = frame.select(play, beside, [*outputs, tabs], show_progress_on=[outputs[1]], **ONE_AT_A_TIME)
@@ -48,8 +47,7 @@ def opens(
 
 
 def failed_at(trace: Trace) -> int | None:
-    """The number of finished steps that shows the first wrong word just written; None where nothing is wrong or nothing
-    is known."""
+    """The finished steps that show the first wrong word just written; None where nothing is wrong or known."""
     mark = judge(trace)
     return None if mark is None or mark.step is None else mark.step + 1
 

@@ -17,17 +17,16 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import client, clients, error_log, files, prefetch, starting
+from explorer.page import clients, error_log, files, prefetch, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
-from explorer.page.compression import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
-from explorer.page.guard import Guard
+from explorer.page.guard import Guard, Packed
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.memory import Owners, give_back, keep_no_values
+from explorer.page.sessions import REMEMBERED, Owners, give_back, keep_no_values
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
@@ -58,8 +57,8 @@ def launch(
         demo = build(handlers, chosen_lecture, prefetch.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     error_log.install()
-    client.install(files.PREFIX)
-    readers, owners = clients.Readers(), Owners()
+    files.install(files.PREFIX)
+    readers, owners = clients.Readers(), Owners(REMEMBERED)
     if limits.public:
         clients.look_after(demo._queue, readers)
     guard = Middleware(
@@ -115,16 +114,14 @@ def _one_app() -> Iterator[None]:
 
 
 def serve(**options: Any) -> None:
-    """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from
-    the environment."""
+    """Start the page and stay until interrupted. The environment names GRADIO_SERVER_NAME, _PORT and EXPLORER_*."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0", **options)
 
 
 def _hosts(server_name: str | None) -> set[str]:
-    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected
-    there."""
+    """Names this server answers for. Behind the proxy of a Space any may arrive, and strangers are expected."""
     if os.environ.get("SPACE_ID"):
         return set()
     named = [server_name or os.environ.get("GRADIO_SERVER_NAME", ""), *os.environ.get("EXPLORER_HOSTS", "").split(",")]

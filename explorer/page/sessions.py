@@ -1,12 +1,30 @@
 """What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped
-when the page closes."""
+when the page closes. And what Gradio remembers of each, without what the page showed; and freed memory, which goes back
+to the system.
 
+Gradio copies the configuration of all components for every page and keeps in it each value that a handler was given or
+answered, until long after the page was closed. It makes deep links of that, of which this page has none; a trace of two
+million characters that was opened stayed there as four megabytes.
+
+glibc keeps what was freed: in one arena for each thread that ever allocated (a server has dozens, and each may keep
+what one large upload took), and below whatever lies at the end of an arena. Two arenas are enough for two threads that
+compute, and `malloc_trim` hands back whole free pages wherever they lie. With another C library nothing is done."""
+
+from __future__ import annotations
+
+import ctypes
 import gzip
 import threading
+import time
 import uuid
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
+
+import gradio as gr
+from gradio.state_holder import SessionState, StateHolder
+from gradio.utils import LRUCache
 
 from engines import Trace, UserError
 
@@ -24,7 +42,9 @@ class Job:
     first message; what was stopped before that is never asked for more, so that nobody has to wait for it. `said`: the
     status line at its end, of a job that has one of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Job | None = None) -> None:
+        if before:
+            before.end()
         self.id = uuid.uuid4().hex[:12]
         self.stop = threading.Event()
         self.finished = threading.Event()
@@ -32,6 +52,12 @@ class Job:
         self.begun = self.cleared = self.under_way = False
         self.queued: list[dict[str, Any]] = []
         self.said = ""
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.finished.set()
 
     def end(self) -> None:
         """Ask it to end; one that waits for its first turn has ended then."""
@@ -52,7 +78,7 @@ class Session:
     recorded one takes a few milliseconds (one of two million characters 50 to 140)."""
 
     def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
-        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+        self.held = {slot: packed(trace) for slot, trace in traces.items()}  # what the players show
         self.opened: set[int] = set()  # slots of runs that a person opened, not yet taken into the controls
         self.asked = ""  # the prompt that the page itself sent for them; it may hold another one now
         self.spare: dict[int, bytes] = {}  # runs in no player, whose settings the slots out of sight are to take
@@ -64,54 +90,36 @@ class Session:
     @property
     def traces(self) -> dict[int, Trace]:
         """What the players show, read for this call; changing it changes nothing here."""
-        return {slot: unpacked(held) for slot, held in self._packed.items()}
+        return {slot: unpacked(held) for slot, held in self.held.items()}
 
     def trace(self, slot: int) -> Trace | None:
         """What one player shows."""
-        held = self._packed.get(slot)
+        held = self.held.get(slot)
         return None if held is None else unpacked(held)
-
-    @property
-    def slots(self) -> set[int]:
-        """The players that show something."""
-        return set(self._packed)
 
     def show(self, traces: Mapping[int, Trace | bytes]) -> None:
         """These, and nothing else, are on view."""
-        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+        self.held = {slot: packed(trace) for slot, trace in traces.items()}
 
     def keep(self, slot: int, trace: Trace | bytes) -> None:
         """One player shows this trace now; the others stay."""
-        self._packed[slot] = packed(trace)
-
-    def forget(self, slot: int) -> None:
-        """One player shows nothing the server knows."""
-        self._packed.pop(slot, None)
+        self.held[slot] = packed(trace)
 
     def take_opened(self) -> dict[int, Trace]:
         """The traces that a person opened since the last call and that are still on view, and those in no player."""
         slots, self.opened = self.opened, set()
         spare, self.spare = self.spare, {}
         opened = {slot: trace for slot in sorted(slots) if (trace := self.trace(slot)) is not None}
-        return opened | {slot: unpacked(held) for slot, held in spare.items() if opened and slot not in self.slots}
-
-    @property
-    def size(self) -> int:
-        """Packed bytes of all its traces."""
-        return sum(map(len, self._packed.values()))
+        return opened | {slot: unpacked(held) for slot, held in spare.items() if opened and slot not in self.held}
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
-        if self.job:
-            self.job.end()
-        self.job = Job()
+        self.job = Job(self.job)
         return self.job
 
     def begin_sweep(self) -> Job:
         """A new job beside the players' own; a sweep that still runs is told to stop."""
-        if self.sweeping:
-            self.sweeping.end()
-        self.sweeping = Job()
+        self.sweeping = Job(self.sweeping)
         return self.sweeping
 
     def end(self) -> None:
@@ -180,7 +188,7 @@ class Sessions:
     def check_room(self, size: int, client: str) -> None:
         """Raises UserError where strangers' pages hold so much that a trace of so many packed bytes finds no room."""
         with self._lock:
-            held = [(who, session.size) for who, session in self._all.values()]
+            held = [(who, sum(map(len, session.held.values()))) for who, session in self._all.values()]
         if sum(n for who, n in held if who == client) + size > OPENED_EACH:
             raise UserError("your pages hold as many opened traces as one visitor may have here; close one of them.")
         if sum(n for _, n in held) + size > OPENED:
@@ -202,3 +210,93 @@ class Sessions:
             dropped = self._all.pop(key or "", None)
         if dropped:
             dropped[1].end()
+
+
+REMEMBERED = 10_000  # sessions whose address is known
+ARENAS = 2
+EVERY = 10.0  # seconds between two looks
+WORKED = 0.02  # processor seconds between two looks, behind which there may be something to give back
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+_giving_back = threading.Event()
+
+
+class Owners(LRUCache[str, str]):
+    """Session -> address of the first call that named it."""
+
+
+class Remembered(SessionState):
+    """The components of one page and their state, but no values."""
+
+    def __init__(self, blocks: gr.Blocks) -> None:
+        # named as a page of no components, of which Gradio would compose the configuration at each page's first call
+        super().__init__(SimpleNamespace(default_config=blocks.default_config, blocks={}))  # type: ignore[arg-type]
+        self.config_values: dict[int, Any] = {}
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.config_values.clear()
+
+    def _update_config(self, key: int) -> None:
+        """Nothing is kept."""
+
+    def _update_value_in_config(self, key: int, value: Any) -> None:
+        """Nothing is kept."""
+
+
+class Holder(StateHolder):
+    """Makes these for the pages of one server. Where there are too many, whoever has most of them loses the one that
+    was used least recently, so that a newcomer with many names puts out nobody else's; pages that are open go last."""
+
+    def __init__(self, owners: Owners, is_open: Callable[[str], bool]) -> None:
+        super().__init__()
+        self.owners, self.is_open = owners, is_open
+
+    def update(self, session_id: str) -> None:
+        """It was used now."""
+        with self.lock:
+            if session_id in self.session_data:
+                self.session_data.move_to_end(session_id)
+            clients = {session: self.owners.get(session, "") for session in self.session_data}
+            others = [session for session in clients if session != session_id]
+            if len(clients) > self.capacity and (evicted := dispensable(others, clients, self.is_open)):
+                del self.session_data[evicted]
+                self.time_last_used.pop(evicted, None)
+
+    def __getitem__(self, session_id: str) -> SessionState:
+        if session_id not in self:
+            self.session_data.setdefault(session_id, Remembered(self.blocks))
+        return super().__getitem__(session_id)
+
+
+def keep_no_values(demo: gr.Blocks, owners: Owners, is_open: Callable[[str], bool] = lambda session: False) -> None:
+    """Of a page that has been launched. is_open: whether that of a session is open."""
+    demo.app.state_holder = Holder(owners, is_open)
+    demo.app.state_holder.set_blocks(demo)
+
+
+def give_back() -> None:
+    """From now on few arenas, and freed memory given back every few seconds in which something was done."""
+    libc = _glibc()
+    if libc is None or _giving_back.is_set():
+        return
+    _giving_back.set()
+    libc.mallopt(_ARENA_MAX, ARENAS)
+    threading.Thread(target=_trim, args=(libc,), name="memory", daemon=True).start()
+
+
+def _trim(libc: ctypes.CDLL) -> None:
+    spent, before = 0.0, False
+    while True:
+        time.sleep(EVERY)
+        worked = time.process_time() - spent > WORKED
+        if worked or before:  # once more when it is over: what was in use the last time may be free by now
+            libc.malloc_trim(0)  # without Python's lock: others go on
+        spent, before = time.process_time(), worked
+
+
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        libc = ctypes.CDLL(None)
+        return libc if libc.malloc_trim and libc.mallopt else None
+    except (OSError, AttributeError, TypeError):  # another C library, or another system
+        return None

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route as Answer
 from starlette.testclient import TestClient
 
-from explorer.page import client, compression, files
+from explorer.page import files, guard
 
 BOARD = """() => new Promise((drawn) => { const look = () => {
   const cell = document.querySelector("#panel-0 .dx-cells .dx-cell");
@@ -31,7 +31,7 @@ GRADIO = "() => document.querySelector('gradio-app #panel-0 .dx-panel') && !docu
 @pytest.mark.parametrize(("path", "packed"), [("/", True), ("/config", True), ("/gradio_api/queue/data", False)])
 def test_the_document_is_packed_and_streams_pass_as_they_are(path: str, packed: bool) -> None:
     text = "config " * 1000
-    app = compression.Packed(Starlette(routes=[Answer(path, lambda request: PlainTextResponse(text))]))
+    app = guard.Packed(Starlette(routes=[Answer(path, lambda request: PlainTextResponse(text))]))
     answer = TestClient(app).get(path)
     assert ("content-encoding" in answer.headers) is packed and answer.text == text
     plain = TestClient(app).get(path, headers={"accept-encoding": "identity"})
@@ -57,7 +57,7 @@ def test_the_page_is_sent_in_a_quarter_of_its_size_and_brotli_packs_what_gzip_ca
 
 def test_brotli_where_it_is_accepted() -> None:
     accepted = ("br", "gzip, BR;q=0.5", "gzip", "br;q=0, gzip", "brr", "")
-    assert [compression.takes_brotli(one) for one in accepted] == [True, True, False, False, False, False]
+    assert [guard.takes_brotli(one) for one in accepted] == [True, True, False, False, False, False]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_without_the_joined_rest_each_module_comes_by_itself(page: Page, address
 
 def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> None:
     served = TestClient(Starlette(routes=files.mounts()))
-    version = re.search(r"client/(\w+)/board\.js", client.lead("<script>window.gradio_config", "files"))
+    version = re.search(r"client/(\w+)/board\.js", files.lead("<script>window.gradio_config", "files"))
     assert version
     for name in ("board.js", "rest.js", "all.css", "views/tree.js"):
         answer = served.get(f"/files/client/{version[1]}/{name}")
@@ -133,19 +133,19 @@ def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> N
 
 def test_the_hash_changes_with_a_view_that_comes_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def version() -> str:
-        client._version.cache_clear()
-        return client._version()
+        files._version.cache_clear()
+        return files._version()
 
     before = version()
     try:
-        shutil.copytree(client.CLIENT, tmp_path / "client")
-        monkeypatch.setattr(client, "CLIENT", tmp_path / "client")
-        assert version() == before and "views/tree.js" not in client.files()["board.js"]
+        shutil.copytree(files.CLIENT, tmp_path / "client")
+        monkeypatch.setattr(files, "CLIENT", tmp_path / "client")
+        assert version() == before and "views/tree.js" not in files.scripts()["board.js"]
         with (tmp_path / "client" / "views" / "tree.js").open("a") as view:
             view.write("// another\n")
         assert version() != before
     finally:
-        client._version.cache_clear()
+        files._version.cache_clear()
 
 
 def test_what_cannot_be_drawn_early_comes_with_gradios_page(browser: Browser, address: str) -> None:
@@ -170,8 +170,6 @@ def test_what_cannot_be_drawn_early_comes_with_gradios_page(browser: Browser, ad
 
 
 def test_a_document_of_another_form_starts_gradio_itself() -> None:
-    held = client.lead(
-        '<script>window.gradio_config = {}</script><script type="module" src="./other.js"></script>', "f"
-    )
-    assert "/board.js" in client.lead("<head></head>", "f"), "ours come in any case"
+    held = files.lead('<script>window.gradio_config = {}</script><script type="module" src="./other.js"></script>', "f")
+    assert "/board.js" in files.lead("<head></head>", "f"), "ours come in any case"
     assert "dxGradio = null" in held and 'src="./other.js"' in held

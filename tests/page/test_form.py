@@ -69,10 +69,10 @@ def test_anything_else_is_refused_in_a_sentence(handlers, sent):
     with pytest.raises(UserError, match=r"could not be read: .*; reload the page, or give an object") as caught:
         read(sent)
     str(caught.value).encode()
-    (answer,) = handlers.running.run(visitor(), "sort: Mia", 0, "2", sent, sent)
+    (answer,) = handlers.run(visitor(), "sort: Mia", 0, "2", sent, sent)
     said = json.loads(answer[1])
     assert said["kind"] == "error" and said["text"].startswith("Slot 1: the form could not be read")
-    (answer,) = handlers.running.run(visitor(), "sort: Mia", 0, "2")
+    (answer,) = handlers.run(visitor(), "sort: Mia", 0, "2")
     assert "2 slots cannot be run" in json.loads(answer[1])["text"]
 
 

@@ -9,15 +9,15 @@ import gradio as gr
 import pytest
 from gradio.blocks import BlocksConfig
 
-from explorer.page import memory
-from explorer.page.memory import Owners, keep_no_values
+from explorer.page import sessions
+from explorer.page.sessions import Owners, keep_no_values
 from tests.page.memory import measure
 
 MEGABYTES = 128
 PROGRAM = f"""
 import sys, threading, time
-from explorer.page import memory
-memory.EVERY, memory.WORKED = 0.05, 0.0  # a busy machine gives little of a processor
+from explorer.page import sessions
+sessions.EVERY, sessions.WORKED = 0.05, 0.0  # a busy machine gives little of a processor
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -29,7 +29,7 @@ def fill():  # a large upload, of which one small piece in a thousand stays
 
 kept = []
 if "watch" in sys.argv:
-    memory.give_back()
+    sessions.give_back()
 before = resident()
 for _ in range(4):
     thread = threading.Thread(target=fill)
@@ -57,7 +57,7 @@ def test_opened_traces_leave_nothing_behind_when_their_pages_close():
 def held(demo, capacity, owners=None, *is_open):
     """The state of so many pages."""
     demo.app, demo.state_session_capacity = SimpleNamespace(), capacity
-    keep_no_values(demo, owners or Owners(), *is_open)
+    keep_no_values(demo, Owners(1000) if owners is None else owners, *is_open)
     return demo.app.state_holder
 
 
@@ -65,14 +65,14 @@ def test_who_comes_with_many_names_puts_out_nobody_elses_page():
     """The state of a page holds its last study and what its lists offer."""
     with gr.Blocks() as demo:
         kept = gr.State(3)
-    owners = Owners()
+    owners = Owners(1000)
     holder = held(demo, 5, owners)
     for session, client in (("first", "a"), ("second", "b")):
-        owners.note(session, client)
+        owners.setdefault(session, client)
         holder[session][kept._id] = session
     for number in range(40):
-        owners.note(f"many {number}", "c")
-        owners.note("first", "c")  # claimed later
+        owners.setdefault(f"many {number}", "c")
+        owners.setdefault("first", "c")  # claimed later
         holder[f"many {number}"]
     assert list(holder.session_data) == ["first", "second", "many 37", "many 38", "many 39"]
     assert holder["first"][kept._id] == "first" and set(holder.time_last_used) == set(holder.session_data)
@@ -82,7 +82,7 @@ def test_pages_that_are_open_go_last():
     with gr.Blocks() as demo:
         gr.State(3)
     opened = {"first"}
-    holder = held(demo, 2, Owners(), opened.__contains__)
+    holder = held(demo, 2, Owners(1000), opened.__contains__)
     for name in ("first", "second", "third"):
         holder[name]
     assert list(holder.session_data) == ["first", "third"]
@@ -109,14 +109,6 @@ def test_no_value_of_a_page_is_remembered_no_configuration_is_composed_and_state
     assert list(holder.session_data) == ["b", "c"]
 
 
-def test_no_more_addresses_are_remembered_than_so_many(monkeypatch):
-    monkeypatch.setattr("explorer.page.memory.REMEMBERED", 3)
-    owners = Owners()
-    for number in range(10):
-        owners.note(str(number), "a")
-    assert [owners.of(str(number)) for number in range(10)] == [""] * 7 + ["a"] * 3
-
-
 def grown(*options: str) -> list[int]:
     """MB beyond the beginning, the least of some time after four uploads, and threads that give back."""
     run = subprocess.run([sys.executable, "-c", PROGRAM, *options], capture_output=True, text=True, timeout=120)
@@ -125,7 +117,7 @@ def grown(*options: str) -> list[int]:
 
 
 @pytest.mark.server
-@pytest.mark.skipif(memory._glibc() is None, reason="another C library")
+@pytest.mark.skipif(sessions._glibc() is None, reason="another C library")
 def test_freed_memory_goes_back():
     left, watching = grown("watch")
     assert watching == 1 and left < MEGABYTES / 4
@@ -134,7 +126,7 @@ def test_freed_memory_goes_back():
 
 
 def test_a_page_gives_back_and_another_c_library_is_left_alone(monkeypatch, address):
-    assert memory._giving_back.is_set() or memory._glibc() is None
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
-    assert memory._glibc() is None
-    memory.give_back()
+    assert sessions._giving_back.is_set() or sessions._glibc() is None
+    monkeypatch.setattr(sessions.ctypes, "CDLL", lambda name: object())
+    assert sessions._glibc() is None
+    sessions.give_back()

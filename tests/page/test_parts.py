@@ -10,8 +10,8 @@ import pytest
 from engines import TraceError, UserError
 from engines.core.stops import Stops
 from engines.methods.sampling.adadec import Pause
-from explorer.page import settings, tables
-from explorer.page.catalogue import Catalogue, Plan
+from explorer.page import tables
+from explorer.page.catalogue import Catalogue, Plan, updates
 from explorer.page.feed import Feed, message
 from explorer.page.form import Form, read
 from explorer.page.limits import Limits, check_seed
@@ -68,10 +68,10 @@ def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
 def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
     plan = catalogue.repeat(traces[0])
     assert plan == Plan(traces[0].header.method, traces[0].header.models[0].name, traces[0].header.params)
-    alone = settings.updates(catalogue, {0: traces[0]}, 1, {})
+    alone = updates(catalogue, {0: traces[0]}, 1, {})
     assert alone[:3] == [traces[0].header.prompt, traces[0].header.seed, "1"] and len(alone) == 3 + 4
     assert read(alone[3]) == Form(plan.method, plan.model, traces[0].header.params)
-    beside = settings.updates(catalogue, {1: traces[1]}, 2, {})
+    beside = updates(catalogue, {1: traces[1]}, 2, {})
     assert beside[2] == "2" and read(beside[4]).method == traces[1].header.method
     assert [one for at, one in enumerate(beside) if at not in (2, 4)] == [None] * 5
     longer = Catalogue.read(public=False, new_tokens=7).form(plan)

@@ -129,7 +129,7 @@ def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
     screen.says("at most 500 are taken here")
     assert public_address._queue.max_size == 3
     assert public_address.share is False and public_address.share_url is None
-    said = json.loads(desk(limits=LIMITS).showing.take_in("x" * 50_001, visitor())[1])
+    said = json.loads(desk(limits=LIMITS).take_in("x" * 50_001, visitor())[1])
     assert "at most 50,000 are taken here" in said["text"]
 
 

@@ -14,7 +14,7 @@ from explorer.page import curves, tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.my_runs import batches
-from explorer.page.parts import capital, say
+from explorer.page.parts import capital, refusals, say
 from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
@@ -23,30 +23,23 @@ _asked = count(1)
 log = logging.getLogger("decoding-explorer")
 
 
-class Showing:
+class Showing(Desk):
     """Puts traces into the players."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-
+    @refusals(1, 3)
     def play(self, names: list[str], request: gr.Request) -> Outputs:
         """Show recorded traces, and nothing else. No model is touched."""
-        try:
-            traces = {slot: self.desk.gallery.get(name) for slot, name in enumerate(names)}
-        except TraceError as error:
-            return gr.skip(), say(str(error), "error"), gr.skip()
+        traces = {slot: self.gallery.get(name) for slot, name in enumerate(names)}
         titles = ", ".join(name_of(trace, traces.values()) for trace in traces.values())
-        return self.desk.show(self.desk.session(request), traces, f"Recorded: {titles}.", dict(enumerate(names)))
+        return self.show(self.session(request), traces, f"Recorded: {titles}.", dict(enumerate(names)))
 
+    @refusals(1, 3)
     def exchange(self, slot: int, name: str, request: gr.Request) -> Outputs:
         """Show a recorded trace at its end in one player; the others stay. No model is touched."""
-        session = self.desk.session(request)
-        try:
-            if session.running:
-                raise TraceError("a run is going on; stop it or wait for its end, then move the lever again.")
-            trace = self.desk.gallery.get(name)
-        except TraceError as error:
-            return gr.skip(), say(str(error), "error"), gr.skip()
+        session = self.session(request)
+        if session.running:
+            raise TraceError("a run is going on; stop it or wait for its end, then move the lever again.")
+        trace = self.gallery.get(name)
         session.keep(slot, trace)
         session.opened = {slot}
         return message(whole(slot, trace, len(trace.steps), name=name)), gr.skip(), tables.results(session.traces)
@@ -54,19 +47,19 @@ class Showing:
     def follow(self, query: Any, request: gr.Request) -> Outputs:
         """Show the runs of a link, at the step, clock and lane that it names."""
         try:
-            linked, view, gone = self.desk.my_runs.linked(query)
+            linked, view, gone = self.my_runs.linked(query)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
         missing = " ".join(map(capital, gone))
         if not linked:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
-        session = self.desk.session(request)
+        session = self.session(request)
         if session.running:
             return gr.skip(), say("A run is going on; stop it or wait for its end, then go back.", "error"), gr.skip()
         traces = {slot: trace for slot, (_, trace) in linked.items()}
         kept = {slot: packed(trace) for slot, trace in traces.items()}
         try:
-            self.desk.check_room(kept.values(), request)
+            self.check_room(kept.values(), request)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
         session.show(kept)
@@ -81,18 +74,18 @@ class Showing:
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
         """Show a kept run, alone or in the next free player; and whether it is shown."""
-        session = self.desk.session(request)
+        session = self.session(request)
         try:
-            if not self.desk.my_runs.listed:
-                raise TraceError(self.desk.my_runs.why)
-            trace = self.desk.my_runs.get(name)
+            if not self.my_runs.listed:
+                raise TraceError(self.my_runs.why)
+            trace = self.my_runs.get(name)
         except TraceError as error:
             return (gr.skip(), say(str(error), "error"), gr.skip()), False
         if not beside or session.running:
-            return self.desk.show(
+            return self.show(
                 session, {0: trace}, f"From your runs: {trace.header.title}.", {0: name}
             ), session.running is None
-        slot = self.desk.free_player(session)
+        slot = self.free_player(session)
         session.keep(slot, trace)
         session.opened = {slot}
         return (
@@ -101,6 +94,7 @@ class Showing:
             tables.results(session.traces),
         ), True
 
+    @refusals(1, 3)
     def run_again(
         self,
         decode: Callable[..., Trace],
@@ -114,27 +108,23 @@ class Showing:
         at: the number of finished steps to show it at, still; None plays it from the start.
         """
         yield gr.skip(), say(f"Running {words}."), gr.skip()
-        try:
-            with MODEL_LOCK:
-                trace = decode(max_steps=self.desk.limits.steps, max_seconds=self.desk.limits.seconds)
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error"), gr.skip()
-            return
-        ids, _ = self.desk.my_runs.keep_all({0: trace}, request) if self.desk.my_runs.keep else ({}, "")
+        with MODEL_LOCK:
+            trace = decode(max_steps=self.limits.steps, max_seconds=self.limits.seconds)
+        ids, _ = self.my_runs.keep_all({0: trace}, request) if self.my_runs.keep else ({}, "")
         step = at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
-        yield self.desk.show(self.desk.session(request), {0: trace}, f"Run again: {words}.{where}", ids, step)
+        yield self.show(self.session(request), {0: trace}, f"Run again: {words}.{where}", ids, step)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
         """Show a trace that a person brought, next to what is shown already."""
-        session = self.desk.session(request)
+        session = self.session(request)
         try:
             if session.running:
                 raise TraceError("a run is going on; stop it or wait for its end, then open the trace.")
-            trace = read_pasted(text, self.desk.limits.trace_characters)
+            trace = read_pasted(text, self.limits.trace_characters)
             kept = packed(trace)
-            self.desk.check_room([kept], request)
-            slot = self.desk.free_player(session)
+            self.check_room([kept], request)
+            slot = self.free_player(session)
             # a trace that passes validation but cannot be measured is refused as well
             shown = tables.results(dict(sorted({**session.traces, slot: trace}.items())))
             batch = message(whole(slot, trace))
@@ -149,19 +139,16 @@ class Showing:
         return batch, words, shown
 
 
-class Summing:
+class Summing(Desk):
     """Sums up what the players show."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
 
     def numbers(self, request: gr.Request) -> str:
         """The table of all numbers."""
-        return tables.numbers(self.desk.session(request).traces)
+        return tables.numbers(self.session(request).traces)
 
     def curves(self, request: gr.Request) -> tuple[Any, Any]:
         """Both summary figures; the first call imports plotly."""
-        traces = self.desk.session(request).traces
+        traces = self.session(request).traces
         return curves.tokens_figure(traces), curves.confidence_figure(traces)
 
     def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, Any]:
