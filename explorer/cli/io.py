@@ -38,8 +38,7 @@ def read_bytes(name: str, limit: int) -> bytes:
         raise UserError(f"'{name}' is a folder; give a file.")
     if not path.exists():
         raise UserError(f"there is no file '{name}'.")
-    without_waiting = lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # for who writes a pipe  # noqa: E731
-    with open(path, "rb", opener=without_waiting) as file:
+    with open(path, "rb", opener=_at_once) as file:
         if path.is_fifo():
             _wait_for(file, name)
         return file.read(limit + 1)
@@ -63,6 +62,11 @@ def _path(name: str) -> Path:
     return Path(name)
 
 
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for whoever writes a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def _wait_for(file: IO[bytes], name: str) -> None:
     """Read a pipe like a file as long as somebody writes it. Raises UserError where nobody does."""
     ready, _, _ = select.select([file], [], [], PIPE_SECONDS)
@@ -80,7 +84,7 @@ def read_trace_file(name: str) -> Trace:
     """One trace, plain or gzipped. Raises UserError."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
-        return Trace.from_json(unpacked(data) if data[:2] == GZIP_MAGIC else data)
+        return Trace.from_json(unpacked(data))
     except TraceError as error:
         raise UserError(f"'{name}' cannot be read: {error}.") from None
     except (ValueError, RecursionError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -88,7 +92,9 @@ def read_trace_file(name: str) -> Trace:
 
 
 def unpacked(data: bytes) -> bytes:
-    """A gzipped trace, unpacked as far as a trace may reach."""
+    """What a file holds, unpacked as far as a trace may reach where it is gzipped."""
+    if data[:2] != GZIP_MAGIC:
+        return data
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         return file.read(MAX_FILE_BYTES)
 

@@ -9,7 +9,6 @@ from typing import Any
 import engines
 from engines import Step, Trace, TraceError, UserError
 from explorer.cli.io import (
-    GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
     print_answer,
@@ -67,7 +66,7 @@ def read_record(name: str, form: str) -> Trace:
     """The trace in a file of another program. Raises UserError that names the file."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
-        return import_trace(text_of(unpacked(data) if data[:2] == GZIP_MAGIC else data, name), form)
+        return import_trace(text_of(unpacked(data), name), form)
     except (TraceError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
         raise UserError(f"'{name}' cannot be read: {error}") from None
 

@@ -5,7 +5,6 @@ compare`."""
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -152,32 +151,20 @@ LEGEND = (
 )
 
 
-@dataclass
-class Costs:
-    """Sums over the answers to a task. reused: those that were given in an earlier run."""
-
-    answers: list[Answer] = field(default_factory=list)
-    reused: int = 0
-
-    def add(self, answer: Answer, reused: bool) -> None:
-        """One more."""
-        self.answers.append(answer)
-        self.reused += reused
-
-    def means(self) -> dict[str, Any]:
-        """Means per answer, and what all calls gave together; tokens per call is None where nothing was decoded."""
-        count, calls = len(self.answers), sum(answer.target_calls for answer in self.answers)
-        decoded = any(answer.score is None for answer in self.answers)
-        means = {name: sum(getattr(answer, name) for answer in self.answers) / count for name in COUNTS}
-        gained = sum(answer.gained for answer in self.answers)
-        return {
-            "answers": count,
-            "reused": self.reused,
-            **means,
-            "tokens_per_call": gained / calls if decoded and calls else None,
-            "cut": sum(answer.cut for answer in self.answers),
-            "shortened": sum(answer.left_out > 0 for answer in self.answers),
-        }
+def means(answers: Sequence[Answer], reused: int) -> dict[str, Any]:
+    """Means per answer to a task, and what all calls gave together; tokens per call is None where nothing was decoded.
+    reused: how many were given in an earlier run."""
+    calls = sum(answer.target_calls for answer in answers)
+    gained = sum(answer.gained for answer in answers)
+    decoded = any(answer.score is None for answer in answers)
+    return {
+        "answers": len(answers),
+        "reused": reused,
+        **{name: sum(getattr(answer, name) for answer in answers) / len(answers) for name in COUNTS},
+        "tokens_per_call": gained / calls if decoded and calls else None,
+        "cut": sum(answer.cut for answer in answers),
+        "shortened": sum(answer.left_out > 0 for answer in answers),
+    }
 
 
 def table(costs: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:

@@ -20,7 +20,7 @@ from engines import MethodInfo, Param, UserError
 from explorer.bench.cells import Files, weights_of
 from explorer.bench.quality import fitted
 from explorer.bench.workers import crew
-from explorer.evaluation.items import Answer, Costs, Item, Scored, key, main_model
+from explorer.evaluation.items import Answer, Item, Scored, key, main_model, means
 
 NAME = "decoding-explorer"
 Request = Any  # lm_eval.api.instance.Instance
@@ -70,7 +70,8 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         self.main = main_model(method, self.model)
         self._decode = crew(partial(_here, self.model), str(model), loading, workers, threads, ray)
         self._kept, self._weights = Files(Answer), weights_of(method, self.model)
-        self._costs: dict[str, Costs] = {}
+        self._answered: dict[str, list[Answer]] = defaultdict(list)  # by task
+        self._reused: Counter[str] = Counter()
         self._scoring: list[str] = []  # the task of each request that is being scored
         self.tokenizer = getattr(self.main.tokenizer, "tokenizer", None)
 
@@ -196,13 +197,15 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
                     self._kept.put(name, answer)
                 bar.update()
         for i, task in enumerate(tasks):
-            self._costs.setdefault(task, Costs()).add(by_index[i], reused=i in before)
+            self._answered[task].append(by_index[i])
+            self._reused[task] += i in before
         return [by_index[i] for i in range(len(items))]
 
     def get_model_info(self) -> dict[str, Any]:
         """For `results["config"]`: what ran, and what it cost by task since this was last asked."""
-        costs = {task: cost.means() for task, cost in self._costs.items()}
-        self._costs = {}
+        costs = {task: means(answers, self._reused[task]) for task, answers in self._answered.items()}
+        self._answered.clear()
+        self._reused.clear()
         models = [loaded_model.record for loaded_model in engines.assign_roles(self.info, self.model).values()]
         if (drafter := getattr(self.main, "drafter", None)) is not None:
             models.append(drafter.record("head", self.main.record))
