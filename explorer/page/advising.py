@@ -1,21 +1,29 @@
-"""*Will it help on my text?*: the prompt is decoded by lossless methods in turn with their control, again and again;
-verdicts with intervals stand above the players, which show the control and the method that helps most."""
+"""What a person asks of their own prompts. *Will it help on my text?*: the prompt is decoded by lossless methods in
+turn with their control, again and again; verdicts with intervals stand above the players, which show the control and
+the method that helps most. *Why is it slow?* inside the *Sweeps* tab, at home: a published drafter along texts that its
+target writes; what was found stands below, with a lever for an acceptance that is not measured, and a report of it can
+be saved."""
 
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import gradio as gr
+import msgspec
 
+import engines
 from engines import Trace, UserError, tasks
 from explorer.bench import advise
+from explorer.export.diagnosis import diagnosis_page
+from explorer.figures import diagnosed
 from explorer.figures.advice import Advice, best_of
+from explorer.figures.drafting import rate
 from explorer.links import SLOTS
 from explorer.page import tables
-from explorer.page.catalogue import load, name_of
+from explorer.page.catalogue import Form, load, name_of
 from explorer.page.feed import MODEL_LOCK, message, whole
-from explorer.page.form import Form, read
+from explorer.page.form import read
 from explorer.page.handlers import Handlers
-from explorer.page.parts import ONE_AT_A_TIME, fresh, module, refusals, say
+from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, refusals, say, status, until
 from explorer.page.sessions import Job, Session, packed
 
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
@@ -157,11 +165,6 @@ def _ending(advice: Advice) -> str:
     return say(f"{head}{advice.sentence}", "ok" if conclusive else "warn", go="advice" if advice.methods else "")
 
 
-def panel() -> gr.HTML:
-    """Above the players: hidden until there is a verdict."""
-    return module("page/advice.js", "page.mountAdvice(element, props, watch)", elem_id="advice")
-
-
 def connect(
     handlers: Handlers, first: str, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]
 ) -> Any:
@@ -178,3 +181,109 @@ def connect(
         show_progress_on=[outputs[1]],
         **ONE_AT_A_TIME,
     )
+
+
+HELP = """### Why is it slow?
+A published drafter and its target: which guesses are right, at which depth, what is missed, which of the known slips
+makes it better when it is turned, and what a round costs on this machine. The same as `decoding-explorer diagnose`;
+formats and slips: [Published drafters](?doc=models).
+"""
+TOKENS, MOST, PROMPTS = 48, 256, 50
+
+
+class Diagnosing:
+    """The handler of the button. Everything can be called by anyone, so every value is checked again."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers = handlers
+
+    @refusals(1, 2, "It failed with an error of ours; the server's log has the details.")
+    def ask(
+        self, request: gr.Request, target: Any = None, drafter: Any = None, prompts: Any = None, tokens: Any = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Look at the drafter; yields (panel, line). prompts: one a line."""
+        session = self.handlers.session(request)
+        if session.sweeping and not session.sweeping.finished.is_set():
+            raise UserError("a sweep is going on; cancel it or wait for its end.")
+        given = self.read(target, drafter, prompts, tokens)
+        with session.begin_sweep() as job:
+            yield gr.skip(), say("The target and the drafter are loaded.")
+            if not job.go_on():
+                return
+            with MODEL_LOCK:
+                model = engines.load_model(given[0])
+                going = engines.diagnosing(model, engines.load_drafter(given[1], model), given[2], tokens=given[3])
+            while not job.stop.is_set():
+                try:
+                    with MODEL_LOCK:
+                        what, which = next(going)
+                except StopIteration as end:
+                    yield findings(end.value), say("Done; the findings are below.", "ok")
+                    return
+                yield gr.skip(), say(_now(what, which, len(given[2])))
+            yield gr.skip(), say("Stopped: nothing was kept, since a part of it would say nothing.")
+
+    def read(self, target: Any, drafter: Any, prompts: Any, tokens: Any) -> tuple[str, str, list[str], int]:
+        """What was asked for. Raises UserError."""
+        if not self.handlers.catalogue.open:
+            raise UserError("a public page loads no drafters; run it at home: decoding-explorer diagnose.")
+        names = [str(given or "").strip() for given in (target, drafter)]
+        for name, what in zip(names, ("target", "drafter"), strict=True):
+            if not name:
+                raise UserError(f"no {what} is given; write a hub id or a folder.")
+        lines = [line.strip() for line in str(prompts or "").split("\n") if line.strip()]
+        if not 0 < len(lines) <= PROMPTS:
+            raise UserError(f"{len(lines)} prompts are given; give 1 to {PROMPTS}, one a line.")
+        if not isinstance(tokens, (int, float)) or not 3 <= tokens <= MOST:
+            raise UserError(f"{tokens!r:.40} tokens are asked for; give 3 to {MOST}.")
+        return names[0], names[1], [self.handlers.limits.check_prompt(line) for line in lines], int(tokens)
+
+    def stop(self, request: gr.Request) -> None:
+        """Let it end."""
+        session = self.handlers.session(request)
+        if session.sweeping:
+            session.sweeping.end()
+
+
+def _now(what: str, which: str, prompts: int) -> str:
+    """What begins, in words."""
+    if what == "text":
+        return f"The target writes behind prompt {which} of {prompts}."
+    if what == "turn":
+        return f"Turning {which}."
+    return "Each place is looked at." if what == "places" else "A round is timed."
+
+
+def findings(diagnosis: Any) -> str:
+    """What `assets/client/page/diagnosis.js` draws, and the files that it saves."""
+    return fresh(
+        headline=diagnosed.headline(diagnosis),
+        findings=[*diagnosis.notes, *diagnosed.findings(diagnosis)],
+        tables=[table._asdict() for table in diagnosed.tables(diagnosis) if table.rows],
+        places=[place._asdict() for place in diagnosed.places(diagnosis)],
+        rate=rate(diagnosis),
+        rows=diagnosis.cost.rows,
+        drafts=diagnosis.cost.drafts,
+        name=diagnosis.drafter,
+        report=diagnosis_page(diagnosis),
+        json=msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode(),
+    )
+
+
+def diagnosis(handlers: Handlers) -> None:
+    """The whole diagnosis."""
+    asked = Diagnosing(handlers)
+    gr.Markdown(HELP)
+    with gr.Row():
+        target = gr.Textbox("", label="Target: name, hub id or folder", elem_id="why-target", min_width=220)
+        drafter = gr.Textbox("", label="Drafter: hub id or folder", elem_id="why-drafter", min_width=220)
+        tokens = gr.Number(TOKENS, label="Tokens behind each prompt", precision=0, elem_id="why-tokens", min_width=120)
+    prompts = gr.Textbox("", label="Prompts, one a line", lines=3, max_lines=8, elem_id="why-prompts")
+    start, stop = either("why-go", ("Look at it", "why-start"), ("Stop", "why-stop"))
+    line = status(say("Nothing was looked at yet."), elem_id="why-status")
+    panel = module("page/diagnosis.js", "page.mountDiagnosis(element, props, watch)", elem_id="why")
+    running = start.click(
+        asked.ask, [target, drafter, prompts, tokens], [panel, line], preprocess=False, **ONE_AT_A_TIME
+    )
+    stop.click(asked.stop, None, None, **LIGHT)
+    until("why-go", [running], stop)

@@ -16,7 +16,6 @@ from explorer.page import (
     advising,
     chooser,
     curves,
-    diagnosing,
     docs,
     forks,
     form,
@@ -39,22 +38,24 @@ from explorer.page.handlers import Handlers
 from explorer.page.parts import (
     LIGHT,
     ONE_AT_A_TIME,
+    PLAYER,
     bus,
-    doc_links,
     hidden,
     module,
-    panel,
-    picker,
     running_state,
     say,
     status,
     table,
-    toolbar,
 )
 
 TITLE = "Decoding Explorer"
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
+PICKER = (
+    '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is '
+    'read in your browser</label><input id="trace-file" type="file" '
+    'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
+)
 WELCOME = "Recorded runs are shown: ▶ or space plays and pauses them, Run decodes live."
 EMPTY = "Type a prompt, choose methods, and press Run."
 FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, at) => filled[at] ?? value)"
@@ -70,7 +71,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
         )
         module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
         save_file = hidden("download", "mountDownload(props, watch)")  # saves what it is sent
-        inbox, asked = bus(message(*my_runs.batches(handlers.opened))), doc_links(docs.first())
+        inbox, asked = bus(message(*my_runs.batches(handlers.opened))), docs.links()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore", elem_id="explore"):
                 outputs, slot = _explore(handlers, told or own(), inbox, save_file)
@@ -79,7 +80,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
                 my_runs.section(kept, handlers, tabs, outputs)
             with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
-                learn.section(lessons, **LIGHT)
+                learn.section(lessons)
             with gr.Tab("Methods", id="methods", elem_id="methods") as methods:
                 chooser.section(methods, handlers, tabs, outputs)
                 chooser.own_method(handlers)
@@ -89,7 +90,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, handlers, tabs, outputs, slot)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
-                docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"), **LIGHT)
+                docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"))
         my_runs.links(handlers, outputs)
         address.section(tabs, handlers.catalogue.methods, outputs[1])
         if loads:
@@ -121,7 +122,7 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             studies.section(handlers.limits.public, slot, outputs[1], tabs)
         if handlers.catalogue.open:
             with gr.Tab("Why is it slow?", id="why-slow", elem_id="why-slow"):
-                diagnosing.section(handlers)
+                advising.diagnosis(handlers)
         with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:
             speed.section(speculation)
 
@@ -138,7 +139,7 @@ def _explore(
 ) -> tuple[list[Any], gr.HTML]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results; and the first slot."""
     opening = next(iter(handlers.opening.values()), None)
-    learn.tour()
+    module("learn/tour.js", "page.mountTour(element)", elem_id="tour")  # on a first visit it also offers itself
     with gr.Row(elem_id="explore-main"):
         with gr.Column(scale=1, min_width=340, elem_id="controls"):
             prompt = gr.Textbox(
@@ -156,7 +157,8 @@ def _explore(
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
             line = status(say(WELCOME if handlers.opening else EMPTY))
             chips, advise = gallery.chips(handlers)
-            form.catalogue(handlers.catalogue.offered())
+            offered = handlers.catalogue.offered()  # once for all forms
+            module("page/form.js", "page.catalogue(props)", value=offered, visible="hidden", elem_id="catalogue")
             slots = [
                 form.slot(i, handlers.catalogue.form(plan))
                 for i, plan in enumerate(handlers.catalogue.defaults(list(handlers.opening.values())))
@@ -176,11 +178,13 @@ def _explore(
                 gr.Markdown(_limits(handlers, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             scene = gallery.stage(handlers)
-            advice = advising.panel()
-            toolbar()
+            # hidden until there is a verdict
+            advice = module("page/advice.js", "page.mountAdvice(element, props, watch)", elem_id="advice")
+            module("page/toolbar.js", "page.mountBar(element)", elem_id="toolbar")
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
-                    panel(slot)
+                    name = f"panel-{slot}"
+                    module(PLAYER, "page.mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=name)
             shown, changed, asking = _results(handlers, inbox, line, save_file, prompt)
             outputs = [inbox, line, shown]
     gallery.connect_scenes(handlers, chips, scene, outputs)
@@ -266,16 +270,20 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             choices = [("all players", "all"), *((f"player {slot + 1}", str(slot)) for slot in range(SLOTS))]
             what = gr.Dropdown(choices, value="all", label="What", elem_id="save-what")
             with gr.Row():
-                as_json = gr.Button("Save trace (JSON)", min_width=120)
-                as_html = gr.Button("Save page (HTML)", min_width=120)
-                as_csv = gr.Button("Save events (CSV)", min_width=120)
+                for label, save in (
+                    ("Save trace (JSON)", handlers.save_json),
+                    ("Save page (HTML)", handlers.save_html),
+                    ("Save events (CSV)", handlers.save_events),
+                ):
+                    gr.Button(label, min_width=120).click(save, what, [save_file, outputs[1]], **LIGHT)
                 keep = gr.Button("Keep in My runs", min_width=120)
         with gr.Column(min_width=280):
             gr.Markdown(
                 "## Open a trace\nIt is checked before anything is shown, and joins the players that are there. "
                 f"Records of {FORMATS} are read too."
             )
-            chosen = picker(handlers.limits.trace_characters)
+            call, limit = "page.mountPicker(element, props, trigger)", handlers.limits.trace_characters
+            chosen = module("page/picker.js", call, template=PICKER, limit=limit, elem_id="picker")
             text = gr.Textbox(
                 label="… or paste its JSON",
                 lines=3,
@@ -285,9 +293,6 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             )
             open_text = gr.Button("Open pasted trace")
     pictures.section(handlers, what, [save_file, outputs[1]])
-    as_json.click(handlers.save_json, what, [save_file, outputs[1]], **LIGHT)
-    as_html.click(handlers.save_html, what, [save_file, outputs[1]], **LIGHT)
-    as_csv.click(handlers.save_events, what, [save_file, outputs[1]], **LIGHT)
     keep.click(handlers.keep_shown, None, outputs[:2], **LIGHT)
     open_text.click(handlers.take_in, text, outputs, **LIGHT)
     chosen.submit(handlers.take_in, chosen, outputs, **LIGHT)

@@ -17,7 +17,7 @@ from engines import Step, Trace, UserError, gigabytes
 from explorer.attach import Attached
 from explorer.figures.bits import caution
 from explorer.figures.handed import Counting, of_run, shown
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
 from explorer.page.parts import capital
@@ -107,7 +107,7 @@ class Feed:
         """This slot waits until a model that is used for the first time is in memory."""
         return self._message(state="queued", loading=model)
 
-    def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
+    def messages(self, plan: Form, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
         """Decode as planned; see `play`. What a large model takes is told while it is loaded."""
 
         def begin() -> Live:

@@ -17,7 +17,7 @@ from explorer.links import SLOTS
 from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
-from explorer.page.parts import ONE_AT_A_TIME, forker, refusals, say
+from explorer.page.parts import ONE_AT_A_TIME, PLAYER, module, refusals, say
 from explorer.page.sessions import Session
 
 MAX_REQUEST = 40_000  # characters of a request
@@ -182,7 +182,8 @@ def offered(methods: Mapping[str, MethodInfo]) -> str:
 
 def connect(handlers: Handlers, outputs: list[Any]) -> Any:
     """The hidden component with its handler; returns the event, for Stop."""
-    channel = forker(offered(handlers.catalogue.methods))
+    call, methods = "page.forker(element, props, () => trigger('submit'))", offered(handlers.catalogue.methods)
+    channel = module(PLAYER, call, methods=methods, visible="hidden", elem_id="forker")
     return channel.submit(
         Forks(handlers).fork,
         channel,

@@ -17,6 +17,7 @@ import msgspec
 
 from engines import UserError, tasks
 from explorer.own_pictures import BYTES, SAID, prompt_of
+from explorer.page.catalogue import Form
 from explorer.page.limits import short
 from explorer.page.parts import LAST, LIGHT, asked, capital, fresh, module
 
@@ -27,23 +28,6 @@ SHOW = (
     '(count) => { document.getElementById("controls").dataset.slots = count; '
     'document.dispatchEvent(new Event("dx-form")); }'
 )  # how many slots are in sight
-
-
-class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one slot holds: the slug of a method, the name of a model, values of declared parameters by name, and
-    whether the model is to have row-invariant forwards."""
-
-    method: str
-    model: str
-    params: dict[str, Any] = {}
-    row_invariant: bool = False
-
-    def text(self) -> str:
-        """As the component's value, which names row-invariant forwards only where they are wished."""
-        value = msgspec.to_builtins(self)
-        if not self.row_invariant:
-            del value["row_invariant"]
-        return json.dumps(value, ensure_ascii=False)
 
 
 def read(value: object) -> Form:
@@ -65,11 +49,6 @@ def read_as(kind: type[T], value: object, fields: str) -> T:
     except (ValueError, RecursionError):
         reason = "it is not JSON"
     raise UserError(f"the form could not be read: {reason}; reload the page, or give an object with {fields}.")
-
-
-def catalogue(offered: str) -> gr.HTML:
-    """Hidden; brings the catalogue, once for all forms."""
-    return module("page/form.js", "page.catalogue(props)", value=offered, visible="hidden", elem_id="catalogue")
 
 
 def slot(number: int, form: Form) -> gr.HTML:

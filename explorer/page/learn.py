@@ -6,7 +6,7 @@ import gradio as gr
 import msgspec
 
 from explorer.page import files
-from explorer.page.parts import fresh, module
+from explorer.page.parts import LIGHT, fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import glossary, in_view, lessons, subjects
 from explorer.papers.schema import Lesson
@@ -50,13 +50,8 @@ def _run(card: Card) -> dict[str, str]:
     return {"id": card.id, "file": files.address(gallery().path(card.id)), "caption": card.caption or card.title}
 
 
-def section(tab: gr.Tab, **light: Any) -> None:
-    """Build the tab, whose content is sent when it is opened first. light: options of a handler without a model."""
+def section(tab: gr.Tab) -> None:
+    """Build the tab, whose content is sent when it is opened first."""
     sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
-    tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)
-
-
-def tour() -> gr.HTML:
-    """The button of the guided tour; on a first visit it also offers it."""
-    return module("learn/tour.js", "page.mountTour(element)", elem_id="tour")
+    tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **LIGHT)

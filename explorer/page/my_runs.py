@@ -15,7 +15,7 @@ from explorer.links import read_query
 from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
-from explorer.page.parts import LAST, LIGHT, asked, capital, fresh, hidden, module, share
+from explorer.page.parts import LAST, LIGHT, PLAYER, asked, capital, fresh, hidden, module
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
@@ -33,7 +33,8 @@ log = logging.getLogger("decoding-explorer")
 
 
 class MyRuns:
-    """Handlers of kept runs. keep: None where nothing is kept, `why` says so; listed: else runs open by link only."""
+    """The handlers of kept runs. `keep` is None where nothing is kept; `why` says so. Without `listed` runs open by
+    their link only."""
 
     def __init__(self, keep: RunStore | None, gallery: Gallery, why: str = "", listed: bool = True) -> None:
         self.keep, self.gallery, self.why, self.listed = keep, gallery, why, listed and keep is not None
@@ -239,7 +240,12 @@ def links(handlers: Any, outputs: list[Any]) -> None:
 
 def sharing(handlers: Any) -> None:
     """The buttons that copy a link and a script."""
-    buttons = share()
+    template = (
+        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as Python</button>'
+        '<output></output><textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
+    )
+    call = "page.mountShare(element, props, watch, trigger)"
+    buttons = module(PLAYER, call, template=template, elem_id="share")
     buttons.submit(handlers.as_python, None, buttons, **LIGHT)
 
 

@@ -33,6 +33,7 @@ def queued(what: str, most: int = 1) -> dict[str, Any]:
 ONE_AT_A_TIME = queued("model")  # of events that run a model
 
 log = logging.getLogger("decoding-explorer")
+PLAYER = "player/gradio.js"
 ASKED = 4000  # characters of what a component sends
 _numbers = itertools.count(1)
 
@@ -100,24 +101,7 @@ def bus(value: str) -> gr.HTML:
     """The hidden, always mounted inbox of the players."""
     own = [msgspec.to_builtins(view) | {"record": PurePosixPath(view.file).stem} for view in own_views()]
     views = json.dumps(own) if own else ""
-    return _player("page.bus(element, props, watch)", value=value, views=views, visible="hidden", elem_id="bus")
-
-
-def toolbar() -> gr.HTML:
-    """Play, scrub, clock, speed and race for all slots, and a button that folds it to its first line."""
-    return module("page/toolbar.js", "page.mountBar(element)", elem_id="toolbar")
-
-
-def panel(slot: int) -> gr.HTML:
-    """One player; shows itself once its slot has a trace."""
-    return _player("page.mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
-
-
-def forker(methods: str) -> gr.HTML:
-    """Hidden; a request to fork arrives as its value with `submit`. methods: those that a panel offers, as JSON."""
-    return _player(
-        "page.forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker"
-    )
+    return module(PLAYER, "page.bus(element, props, watch)", value=value, views=views, visible="hidden", elem_id="bus")
 
 
 def table(value: str, **options: Any) -> gr.HTML:
@@ -143,7 +127,8 @@ def running_state(over: list[Any], stop: gr.Button) -> None:
 
 
 def either(name: str, begin: tuple[str, str], end: tuple[str, str]) -> tuple[gr.Button, gr.Button]:
-    """Two buttons in one place, each (words, id); the second is there while what the first began goes on."""
+    """Two buttons in one place, each (words, id); the second is there while what the first began goes on. See
+    `until`."""
     with gr.Row(elem_id=name, elem_classes=["either"]):
         start = gr.Button(begin[0], variant="primary", elem_id=begin[1], min_width=120)
         stop = gr.Button(end[0], variant="stop", elem_id=end[1], min_width=120)
@@ -165,18 +150,6 @@ def _turn(name: str, what: str, on: str) -> str:
     return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
-def picker(limit: int) -> gr.HTML:
-    """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
-    template = (
-        '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is '
-        "read in your browser</label>"
-        '<input id="trace-file" type="file" '
-        'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
-    )
-    call = "page.mountPicker(element, props, trigger)"
-    return module("page/picker.js", call, template=template, limit=limit, elem_id="picker")
-
-
 def module(
     name: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any
 ) -> gr.HTML:
@@ -190,27 +163,7 @@ def hidden(name: str, call: str) -> gr.HTML:
     return module(f"page/{name}.js", f"page.{call}", visible="hidden", elem_id=name)
 
 
-def doc_links(first: str) -> gr.HTML:
-    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
-    that the tab shows by itself."""
-    return module("page/docs.js", "page.mountDocs(props, trigger)", first=first, visible="hidden", elem_id="docs-links")
-
-
-def share() -> gr.HTML:
-    """Buttons that copy a link to what is shown and the Python lines that repeat it; `submit` asks for the lines."""
-    template = (
-        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as '
-        "Python</button><output></output>"
-        '<textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
-    )
-    return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
-
-
 def dots(within: str) -> gr.HTML:
     """Hidden; `submit` with {"dot": n} when a dot of a figure inside `within` is clicked; n: its `customdata`."""
     call = "page.mountDots(props, trigger)"
     return module("page/dots.js", call, within=within, visible="hidden", elem_id=f"{within}-dots")
-
-
-def _player(call: str, **options: Any) -> gr.HTML:
-    return module("player/gradio.js", call, **options)

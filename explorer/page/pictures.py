@@ -87,8 +87,8 @@ def _saver(handlers: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
     ) -> Iterator[Saved]:
         yield gr.skip(), say("Drawing …")
         chosen = handlers.chosen(what, request)
-        traces, inches, pace = list(chosen.values()), _number("width", width), _number("speed", speed)
-        data = draw(kind, traces, view, clock, step, inches, pace)
+        traces = list(chosen.values())
+        data = draw(kind, traces, view, clock, step, _number("width", width), _number("speed", speed))
         name = named(chosen, kind)
         file = {"name": name, "type": TYPES[kind], "base64": base64.b64encode(data).decode("ascii")}
         yield fresh(files=[file]), say(f"Saved {name} ({len(data) / 1000:,.0f} kB).", "ok")

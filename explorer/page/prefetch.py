@@ -15,9 +15,9 @@ from typing import Any
 import engines
 from engines import UserError, tasks
 from explorer.links import SLOTS
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.feed import MODEL_LOCK
-from explorer.page.form import Form, read_as
+from explorer.page.form import read_as
 from explorer.page.handlers.desk import Desk
 from explorer.page.parts import LAST, fresh, hidden
 from explorer.page.starting import lent
@@ -141,7 +141,7 @@ class Ahead:
         known = self._tasks.get(engines.target_and_drafter(pair[1])[0], ())
         prompt = tasks.example_of(known[0]) if known else PROMPT
         with engines.watching_downloads(_no_download), engines.before_weights(check):
-            Plan(*pair, {}).begin(prompt, 0, self.desk.limits).close()
+            Form(*pair).begin(prompt, 0, self.desk.limits).close()
 
 
 def _no_download(download: Any) -> None:

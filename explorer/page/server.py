@@ -114,7 +114,8 @@ def _one_app() -> Iterator[None]:
 
 
 def serve(**options: Any) -> None:
-    """Start the page and stay until interrupted. The environment names GRADIO_SERVER_NAME, _PORT and EXPLORER_*."""
+    """Start the page and stay until interrupted. GRADIO_SERVER_NAME, GRADIO_SERVER_PORT and EXPLORER_* are read from
+    the environment."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     launch(block=True, warm=os.environ.get("EXPLORER_WARM", "1") != "0", **options)

@@ -275,7 +275,8 @@ def keep_no_values(demo: gr.Blocks, owners: Owners, is_open: Callable[[str], boo
 
 
 def give_back() -> None:
-    """From now on few arenas, and freed memory given back every few seconds in which something was done."""
+    """From now on, and for all pages of this process: few arenas, and freed memory given back every few seconds in
+    which something was done."""
     libc = _glibc()
     if libc is None or _giving_back.is_set():
         return

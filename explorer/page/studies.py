@@ -12,9 +12,9 @@ import msgspec
 
 import engines
 from engines import Study, StudyInfo, UserError
-from explorer.page.catalogue import param_fields
+from explorer.page.catalogue import Form, param_fields
 from explorer.page.curves import study_figure
-from explorer.page.form import Form, read_as
+from explorer.page.form import read_as
 from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, queued, say, status, table, until
 
 HELP = """## Studies: laws, bounds and cost models
@@ -200,11 +200,16 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
         gr.Markdown(f"`{broken.module}` does not load: {broken.reason}")
     if not infos:
         return
+    names = ("slug", "title", "paper", "summary", "departures")
+    offered = [
+        {name: getattr(info, name) for name in names} | {"params": [param_fields(p) for p in info.inputs]}
+        for info in infos
+    ]
     form = module(
         "page/study.js",
         "page.mountStudies(element, props)",
         value=Asked(infos[0].slug).text(),
-        offered=json.dumps([_told(info) for info in infos], ensure_ascii=False),
+        offered=json.dumps(offered, ensure_ascii=False),
         elem_id="study-form",
     )
     start, stop = either("study-go", ("Run study", "study-run"), ("Stop", "study-stop"))
@@ -232,12 +237,6 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
     clicked = dots("study-plot")
     for event, asks in ((which_run.input, which_run), (clicked.submit, clicked)):
         event(play, [record, asks], [slot, slot_status, line, tabs], **LIGHT)
-
-
-def _told(info: StudyInfo) -> dict[str, Any]:
-    """A study as `assets/client/page/study.js` draws it."""
-    names = ("slug", "title", "paper", "summary", "departures")
-    return {name: getattr(info, name) for name in names} | {"params": [param_fields(p) for p in info.inputs]}
 
 
 def _read(record: Any, name: Any) -> Study:

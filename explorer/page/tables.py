@@ -194,12 +194,15 @@ def sweep(recorded: quality.Recorded) -> str:
 
 def listed(table: Table) -> str:
     """A table of the tab *Docs*, which is English."""
-    href = lambda to: to if to.startswith("https://") else f"?doc={to}"  # noqa: E731
     rows = [
-        [cell if isinstance(cell, str) else {"text": cell.text, "href": href(cell.to)} for cell in row]
+        [cell if isinstance(cell, str) else {"text": cell.text, "href": _address(cell.to)} for cell in row]
         for row in table.rows
     ]
     return fresh(columns=table.columns, rows=rows, filters=table.filters, sort=True, lang="en")
+
+
+def _address(to: str) -> str:
+    return to if to.startswith("https://") else f"?doc={to}"
 
 
 def labelled(label: str) -> str:

@@ -254,10 +254,10 @@ class Runner:
 def run() -> list[Any]:
     """What the page sends for one slot of a masked method."""
     from explorer.links import SLOTS
-    from explorer.page.catalogue import Catalogue, Plan
+    from explorer.page.catalogue import Catalogue, Form
     from tests.page.conftest import first_model, methods_of
 
-    plan = Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 64})
+    plan = Form(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 64})
     return ["add: 457 + 286", 0, "1", *[Catalogue.read(True).form(plan).text()] * SLOTS]
 
 

@@ -13,8 +13,8 @@ import engines
 from engines import UserError
 from explorer.links import SLOTS
 from explorer.page.blocks import build
-from explorer.page.catalogue import Plan
-from explorer.page.form import LARGEST, Form, read
+from explorer.page.catalogue import Form
+from explorer.page.form import LARGEST, read
 from explorer.page.handlers import Handlers
 from explorer.page.prefetch import Ahead
 from tests.page.conftest import HOSTILE, desk, visitor
@@ -79,7 +79,7 @@ def test_anything_else_is_refused_in_a_sentence(handlers, sent):
 def test_a_value_is_made_complete(js, handlers):
     catalogue = json.loads(handlers.catalogue.offered())
     infos, known = handlers.catalogue.methods.values(), handlers.catalogue
-    forms = [json.loads(known.form(Plan(info.slug, known.first_model(info), {})).text()) for info in infos]
+    forms = [json.loads(known.form(Form(info.slug, known.first_model(info), {})).text()) for info in infos]
     whole, partly, other = js(
         "/page/slot.js",
         """[forms.map((form) => M.complete(catalogue, form)),

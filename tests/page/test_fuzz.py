@@ -14,7 +14,7 @@ import engines
 from engines import TraceError
 from explorer.links import SLOTS
 from explorer.page import tables
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.runs.gallery import read_pasted
@@ -88,7 +88,7 @@ PROMPTS = st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=80))
 
 def slots(handlers: Handlers) -> st.SearchStrategy[list[Any]]:
     """The forms of all slots: real ones with some of their values spoilt, or anything at all."""
-    good = msgspec.to_builtins(handlers.catalogue.form(Plan(SLUG, MODEL, {})))
+    good = msgspec.to_builtins(handlers.catalogue.form(Form(SLUG, MODEL, {})))
     spoilt_params = st.dictionaries(st.one_of(st.sampled_from(sorted(good["params"])), TEXTS), VALUES, max_size=3)
     forms = st.one_of(
         spoilt_params.map(lambda bad: {**good, "params": {**good["params"], **bad}}),

@@ -8,7 +8,7 @@ import pytest
 import engines
 from engines import UserError
 from explorer.links import SLOTS
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.forks import Forks
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
@@ -34,7 +34,7 @@ def handlers(tmp_path, monkeypatch, shown) -> Handlers:
 def slots(handlers: Handlers, *params: dict) -> list:
     """The forms of all slots, with these params in the first ones."""
     given = [*params, *[{}] * (SLOTS - len(params))]
-    return [handlers.catalogue.form(Plan(SLUG, MODEL, some)).text() for some in given]
+    return [handlers.catalogue.form(Form(SLUG, MODEL, some)).text() for some in given]
 
 
 AWAITED = [{"batches": [], "expect": True}, {"batches": [], "expect": False}]  # the players waited, and nothing came

@@ -12,7 +12,7 @@ from engines import Trace, UserError
 from explorer.figures.compare import Tie, control_of, near_tie, same_forwards
 from explorer.links import SLOTS
 from explorer.page import tables
-from explorer.page.catalogue import Plan, load, name_of
+from explorer.page.catalogue import Form, load, name_of
 from explorer.page.feed import MODEL_LOCK, Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
@@ -38,7 +38,8 @@ class Running(Desk):
         What the players show stays until the first run has begun: a refusal that only the loaded model can give costs
         nothing."""
         session = self.session(request)
-        prompt, seed, plans = self.limits.check_prompt(prompt), check_seed(seed), self._plans(count, forms)
+        prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
+        plans = self._plans(count, forms)
         job = session.begin()
         keep, methods = self.my_runs.keep_for(request), self.catalogue.methods
         feeds = [
@@ -79,7 +80,7 @@ class Running(Desk):
             job.last.append(idle(feeds))
             job.finished.set()
 
-    def _plans(self, count: Any, forms: tuple[Any, ...]) -> list[Plan]:
+    def _plans(self, count: Any, forms: tuple[Any, ...]) -> list[Form]:
         """The plans of the slots that run. Raises UserError, with the slot's number, before anything is put away."""
         slots = int(count) if count in COUNTS else 0
         if not 1 <= slots <= min(SLOTS, len(forms)):
@@ -158,7 +159,7 @@ def idle(feeds: list[Feed]) -> str:
     )
 
 
-def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> dict[int, Tie]:
+def ties(plans: Sequence[Form], traces: Mapping[int, Trace], limits: Limits) -> dict[int, Tie]:
     """By slot the two logits where a lossless run diverged from its control: one more look at the model, which is
     loaded and has just run."""
     near_ties: dict[int, Tie] = {}
@@ -200,7 +201,7 @@ class Endpoint(Desk):
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(trace.to_json())
 
-    def _plan(self, method: object, model: object, params: object, form: object) -> Plan:
+    def _plan(self, method: object, model: object, params: object, form: object) -> Form:
         """What the endpoint was given, as a plan. Raises UserError."""
         if form:
             if method or model or params:

@@ -146,11 +146,10 @@ class Summing(Desk):
         """The table of all numbers."""
         return tables.numbers(self.session(request).traces)
 
-    def curves(self, request: gr.Request) -> tuple[Any, Any]:
+    def curves(self, request: gr.Request) -> tuple[Any, ...]:
         """Both summary figures; the first call imports plotly."""
-        traces = self.session(request).traces
-        return curves.tokens_figure(traces), curves.confidence_figure(traces)
+        return curves.summary_figures(self.session(request).traces)
 
-    def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, Any]:
+    def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, ...]:
         """The figures again, if they were drawn before; a page that never asked for curves never loads plotly."""
         return self.curves(request) if drawn else (gr.skip(), gr.skip())
