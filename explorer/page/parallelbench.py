@@ -13,8 +13,8 @@ from explorer.bench.quality import PARALLELBENCH
 from explorer.page.curves import NEUTRAL, bars, blank, logarithmic
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
+from explorer.page.handlers.showing import Replay, listing, opens, row_number
 from explorer.page.parts import LIGHT, fresh, table
-from explorer.page.replays import Replay, listing, opens, row_number
 from explorer.page.theme import colours
 
 ADAPTIVE, ALL, GRID, ITEMS = parallelbench.ADAPTIVE, parallelbench.ALL, parallelbench.GRID, parallelbench.ITEMS

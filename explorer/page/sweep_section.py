@@ -9,8 +9,8 @@ import gradio as gr
 from engines import Param, UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
+from explorer.page.handlers.showing import listing, opens
 from explorer.page.parts import LIGHT, dots, either, queued, status, until
-from explorer.page.replays import listing, opens
 from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
 SEED = 7  # its place among the controls

@@ -18,9 +18,9 @@ from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values
 from explorer.page import curves
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import STOP_PATIENCE, Handlers
+from explorer.page.handlers.showing import Replay, row_number
 from explorer.page.limits import check_seed
 from explorer.page.parts import asked, refusals, say
-from explorer.page.replays import Replay, row_number
 from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"

@@ -1,20 +1,22 @@
-"""Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones; and the
-tables and figures below the players."""
+"""Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones; lists
+whose chosen row is run again with everything recorded and shown at the step that failed; and the tables and figures
+below the players."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from engines import Trace, TraceError, UserError
 from explorer.figures.names import name_of
+from explorer.figures.verdict import judge
 from explorer.page import curves, tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.my_runs import batches
-from explorer.page.parts import capital, refusals, say
+from explorer.page.parts import ONE_AT_A_TIME, capital, refusals, say
 from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
@@ -95,23 +97,14 @@ class Showing(Desk):
         ), True
 
     @refusals(1, 3)
-    def run_again(
-        self,
-        decode: Callable[..., Trace],
-        words: str,
-        request: gr.Request,
-        at: Callable[[Trace], int | None] = lambda trace: None,
-    ) -> Iterator[Outputs]:
-        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else. Yields before the model is
-        touched.
-
-        at: the number of finished steps to show it at, still; None plays it from the start.
-        """
+    def run_again(self, decode: Callable[..., Trace], words: str, request: gr.Request) -> Iterator[Outputs]:
+        """Run `decode(max_steps=, max_seconds=)` now and show its trace, and nothing else, still at the step that wrote
+        the first wrong word where there is one. Yields before the model is touched."""
         yield gr.skip(), say(f"Running {words}."), gr.skip()
         with MODEL_LOCK:
             trace = decode(max_steps=self.limits.steps, max_seconds=self.limits.seconds)
         ids, _ = self.my_runs.keep_all({0: trace}, request) if self.my_runs.keep else ({}, "")
-        step = at(trace)
+        step = failed_at(trace)
         where = "" if step is None else f" Shown after step {step}, which wrote the first wrong word."
         yield self.show(self.session(request), {0: trace}, f"Run again: {words}.{where}", ids, step)
 
@@ -153,3 +146,51 @@ class Summing(Desk):
     def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, ...]:
         """The figures again, if they were drawn before; a page that never asked for curves never loads plotly."""
         return self.curves(request) if drawn else (gr.skip(), gr.skip())
+
+
+class Replay(NamedTuple):
+    """What a row runs again: `decode(max_steps=, max_seconds=)`, and the words for it."""
+
+    decode: Callable[..., Trace]
+    words: str
+
+
+def listing(heads: list[str], name: str, label: str) -> gr.Dataframe:
+    """A list with these columns, of which a row can be chosen."""
+    return gr.Dataframe(headers=heads, interactive=False, elem_id=name, label=label, max_height=420, wrap=True)
+
+
+def opens(
+    frame: gr.Dataframe,
+    find: Callable[[Any, Any, gr.Request], Replay],
+    beside: Any,
+    handlers: Showing,
+    tabs: gr.Tabs,
+    outputs: Sequence[Any],
+) -> None:
+    """Connect a list. find(row, value of `beside`, request): what to run; UserError for no row: anyone can send one."""
+
+    def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
+        try:
+            replay = find(event.row_value, value, request)
+        except UserError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        for shown in handlers.run_again(replay.decode, replay.words, request):
+            yield (*shown, gr.Tabs(selected="explore"))
+
+    played = frame.select(play, beside, [*outputs, tabs], show_progress_on=[outputs[1]], **ONE_AT_A_TIME)
+    played.then(None, js="() => window.scrollTo({ top: 0 })")  # the players are at the top of their tab
+
+
+def failed_at(trace: Trace) -> int | None:
+    """The finished steps that show the first wrong word just written; None where nothing is wrong or known."""
+    mark = judge(trace)
+    return None if mark is None or mark.step is None else mark.step + 1
+
+
+def row_number(row: Any, below: int, what: str) -> int:
+    """The number that is first in a row. Raises UserError for what is no row."""
+    number = str(row[0]) if isinstance(row, (list, tuple)) and row else ""
+    if not number.isascii() or not number.isdigit() or len(number) > 9 or int(number) >= below:
+        raise UserError(f"'{number[:20]}' is no {what}; choose a row of the list.")
+    return int(number)
