@@ -140,8 +140,7 @@ def add_diagnose(parser: Command) -> None:
 
 def diagnose_command(args: argparse.Namespace) -> int:
     """Look at every place of what the target writes, and print what was found."""
-    for file in (args.json, args.html):
-        check_target(file)
+    check_target(args.json, args.html)
     if args.what_if is not None and args.no_times:
         raise UserError("--what-if is derived from what a round costs here; leave --no-times out.")
     prompts = given_prompts(args)

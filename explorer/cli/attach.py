@@ -57,8 +57,7 @@ def attach_command(args: argparse.Namespace) -> int:
         raise UserError(f"{runs} runs are too many for one race; give at most {MOST}.")
     if args.json and runs > 1:
         raise UserError("--json takes one run; write several with --traces FOLDER.")
-    for target in (args.json, args.html):
-        check_target(target)
+    check_target(args.json, args.html)
     if args.traces and not Path(args.traces).is_dir():
         raise UserError(f"there is no folder '{args.traces}'; make it first.")
     args.prompt_ids = None

@@ -99,17 +99,18 @@ def unpacked(data: bytes) -> bytes:
         return file.read(MAX_FILE_BYTES)
 
 
-def check_target(name: str | None) -> None:
+def check_target(*names: str | None) -> None:
     """Refuse a path that cannot be written before the work begins. Raises UserError."""
-    if name is None or name == "-":
-        return
-    path = _path(name)
-    if path.is_fifo() and path.parent != Path("/dev/fd"):
-        raise UserError(f"'{name}' is a pipe, which is not written; write to - and pipe that.")
-    if path.is_dir():
-        raise UserError(f"'{name}' is a folder; give the name of a file to write.")
-    if not path.parent.is_dir():
-        raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
+    for name in names:
+        if name is None or name == "-":
+            continue
+        path = _path(name)
+        if path.is_fifo() and path.parent != Path("/dev/fd"):
+            raise UserError(f"'{name}' is a pipe, which is not written; write to - and pipe that.")
+        if path.is_dir():
+            raise UserError(f"'{name}' is a folder; give the name of a file to write.")
+        if not path.parent.is_dir():
+            raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
 
 
 def signed(measurement: Any, args: argparse.Namespace) -> Any:

@@ -40,8 +40,7 @@ def study_command(args: argparse.Namespace) -> int:
     info = engines.get_study(args.name).info
     if args.inputs:
         return describe(info, bool(args.json))
-    for target in (args.json, args.csv, args.svg):
-        check_target(target)
+    check_target(args.json, args.csv, args.svg)
     return tell(computed(info.slug, key_values(args.set, "--set")), args)
 
 

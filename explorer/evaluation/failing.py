@@ -50,7 +50,12 @@ def keep_failing(results: Mapping[str, Any], lm: DecodingLM, most: int, store: R
     failures = []
     for task, samples in results.get("samples", {}).items():
         for marked in list(failing(samples, better.get(task, {})))[:most]:
-            failures.append(_kept(task, marked, lm, store))
+            item = lm.item(marked.context, marked.gen_kwargs)
+            trace = item.run(lm.model, "full")
+            step, how = went_wrong(trace, marked)
+            run = store.save(trace, f"{task}, item {marked.doc}: wrong"[:MAX_LABEL])
+            same = item.text(trace, lm.model) == marked.answer
+            failures.append(Failed(task, marked.doc, run, step, how, same))
     return failures
 
 
@@ -75,15 +80,6 @@ def failing(samples: Sequence[Mapping[str, Any]], higher_is_better: Mapping[str,
             target = sample["target"] if isinstance(sample["target"], (list, tuple)) else [sample["target"]]
             references = [text for text in target if isinstance(text, str) and text.strip()]
             yield Marked(number, context, gen_kwargs, answer, filtered, references)
-
-
-def _kept(task: str, marked: Marked, lm: DecodingLM, store: RunStore) -> Failed:
-    item = lm.item(marked.context, marked.gen_kwargs)
-    trace = item.run(lm.model, "full")
-    step, how = went_wrong(trace, marked)
-    label = f"{task}, item {marked.doc}: wrong"
-    run = store.save(trace, label[:MAX_LABEL])
-    return Failed(task, marked.doc, run, step, how, item.text(trace, lm.model) == marked.answer)
 
 
 def went_wrong(trace: Trace, marked: Marked) -> tuple[int, str]:
