@@ -4,7 +4,8 @@ and is set with `textContent`; nothing from a model or a person ever passes thro
 import itertools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import isgeneratorfunction
 from pathlib import PurePosixPath
@@ -95,6 +96,15 @@ def refusals(place: int, of: int, failure: str = "") -> Callable[[Callable[..., 
         return stepwise if isgeneratorfunction(handler) else at_once
 
     return decorate
+
+
+@contextmanager
+def alerts() -> Iterator[None]:
+    """Inside, or within a function that it decorates, what is refused becomes an alert of the page."""
+    try:
+        yield
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
 
 
 def bus(value: str) -> gr.HTML:

@@ -101,15 +101,13 @@ class Ahead:
         except ValueError:  # no name of the hub
             return False
 
-    def _next(self) -> Pair | None:
-        with self._lock:
-            if not self._wanted:
-                self._thread = None
-                return None
-            return self._wanted[0]
-
     def _work(self) -> None:
-        while pair := self._next():
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._thread = None
+                    return
+                pair = self._wanted[0]
             self._prepare(pair)
             with self._lock:
                 self._wanted = [other for other in self._wanted if other != pair]

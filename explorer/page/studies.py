@@ -15,7 +15,7 @@ from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import Form, param_fields
 from explorer.page.curves import study_figure
 from explorer.page.form import read_as
-from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, queued, say, status, table, until
+from explorer.page.parts import LIGHT, alerts, asked, dots, either, fresh, module, queued, say, status, table, until
 
 HELP = """## Studies: laws, bounds and cost models
 Some papers hold no decoding loop but a law of scaling, a bound or a cost model. Set its inputs and run it: every column
@@ -118,12 +118,10 @@ class Studies:
         """Another figure of it. Raises gr.Error."""
         return self._look("figure", record, name, request, lambda study, name: study_figure(study.figure(name)))
 
+    @alerts()
     def _look(self, kind: str, record: Any, name: Any, request: gr.Request, draw: Callable[[Study, str], Any]) -> Any:
         study = _read(record, name)
-        try:
-            drawn = draw(study, name)
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+        drawn = draw(study, name)
         if (session := str(request.session_hash)) in self._stops:  # what is drawn next keeps to it
             self._looks.setdefault(session, {})[kind] = name
         return drawn
@@ -239,14 +237,12 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
         event(play, [record, asks], [slot, slot_status, line, tabs], **LIGHT)
 
 
+@alerts()
 def _read(record: Any, name: Any) -> Study:
     """The record that the page holds. Raises gr.Error: anyone can send one."""
-    try:
-        if not record or not isinstance(name, str):
-            raise UserError("run a study first.")
-        return engines.read_study(record)
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+    if not record or not isinstance(name, str):
+        raise UserError("run a study first.")
+    return engines.read_study(record)
 
 
 def play(record: Any, wish: Any) -> tuple[Any, Any, Any, Any]:

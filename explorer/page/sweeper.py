@@ -20,7 +20,7 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import STOP_PATIENCE, Handlers
 from explorer.page.handlers.showing import Replay, row_number
 from explorer.page.limits import check_seed
-from explorer.page.parts import asked, refusals, say
+from explorer.page.parts import alerts, asked, refusals, say
 from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"
@@ -188,10 +188,8 @@ class Sweeper:
     def _prompts(self, row: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of a point, wrong ones first, and the line above them."""
         sweep = self.handlers.session(request).sweep
-        try:
+        with alerts():
             setting = row_number(row, len(sweep.settings) if sweep else 0, "point of this sweep")
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
         cells = sweep.prompts_of(setting)
         wrong = sum(not sweep.outcomes[i].right for i in cells)
         return [

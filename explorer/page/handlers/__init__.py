@@ -3,11 +3,11 @@ every value is checked again."""
 
 from explorer.page.handlers.desk import Outputs
 from explorer.page.handlers.keeping import Keeping
-from explorer.page.handlers.running import STOP_PATIENCE, Endpoint, Running
-from explorer.page.handlers.showing import Showing, Summing
+from explorer.page.handlers.running import STOP_PATIENCE, Running
+from explorer.page.handlers.showing import Showing
 
 
-class Handlers(Running, Showing, Keeping, Summing, Endpoint):
+class Handlers(Running, Showing, Keeping):
     """The page's event handlers."""
 
 

@@ -17,7 +17,7 @@ from explorer.page.feed import MODEL_LOCK, Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.limits import Limits, check_seed, short
-from explorer.page.parts import refusals, say
+from explorer.page.parts import alerts, refusals, say
 from explorer.page.sessions import Job
 from explorer.page.starting import loading, reads, start
 
@@ -26,7 +26,7 @@ STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
 
 
 class Running(Desk):
-    """Runs what the slots of a page ask for."""
+    """Runs what the slots of a page ask for, and decodes for a program without a page."""
 
     @refusals(1, 3)
     def run(
@@ -106,6 +106,39 @@ class Running(Desk):
             return message(expect=False), stopped(job), gr.skip()
         return joined(job), stopped(job), tables.results(session.traces)
 
+    def decode(
+        self,
+        method: str = "",
+        model: str = "",
+        prompt: str = "",
+        params: dict = {},  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
+        seed: int = 0,
+        form: dict = {},  # type: ignore[type-arg]  # noqa: B006
+    ) -> dict:  # type: ignore[type-arg]
+        """Decode a prompt and return the finished trace as JSON. What runs is a slot's form, an object with method,
+        model and params, or these three by themselves."""
+        with alerts():
+            prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
+            plan = self._plan(method, model, params, form)
+            with MODEL_LOCK:
+                with closing(start(plan, prompt, seed, self.limits)) as run:
+                    for _ in run:
+                        pass
+                trace = run.trace()
+        return json.loads(trace.to_json())
+
+    def _plan(self, method: object, model: object, params: object, form: object) -> Form:
+        """What the endpoint was given, as a plan. Raises UserError."""
+        if form:
+            if method or model or params:
+                raise UserError("both a form and a method, model or params are given; give either.")
+            return self.catalogue.read_form(read(form))
+        if not isinstance(params, Mapping):
+            raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
+        if not isinstance(model, str):
+            raise UserError("the model is not text; give its name.")
+        return self.catalogue.plan(self.catalogue.known(method).slug, model, params)
+
 
 def beginning(n: int) -> str:
     """The status line while so many runs are made. Whole sentences, so that each language can say them in its way."""
@@ -173,42 +206,3 @@ def ties(plans: Sequence[Form], traces: Mapping[int, Trace], limits: Limits) -> 
             if tie:
                 near_ties[slot] = tie
     return near_ties
-
-
-class Endpoint(Desk):
-    """Decodes for a program, without a page."""
-
-    def decode(
-        self,
-        method: str = "",
-        model: str = "",
-        prompt: str = "",
-        params: dict = {},  # type: ignore[type-arg]  # noqa: B006 - Gradio reads this signature
-        seed: int = 0,
-        form: dict = {},  # type: ignore[type-arg]  # noqa: B006
-    ) -> dict:  # type: ignore[type-arg]
-        """Decode a prompt and return the finished trace as JSON. What runs is a slot's form, an object with method,
-        model and params, or these three by themselves."""
-        try:
-            prompt, seed = self.limits.check_prompt(prompt), check_seed(seed)
-            plan = self._plan(method, model, params, form)
-            with MODEL_LOCK:
-                with closing(start(plan, prompt, seed, self.limits)) as run:
-                    for _ in run:
-                        pass
-                trace = run.trace()
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-        return json.loads(trace.to_json())
-
-    def _plan(self, method: object, model: object, params: object, form: object) -> Form:
-        """What the endpoint was given, as a plan. Raises UserError."""
-        if form:
-            if method or model or params:
-                raise UserError("both a form and a method, model or params are given; give either.")
-            return self.catalogue.read_form(read(form))
-        if not isinstance(params, Mapping):
-            raise UserError('params is not an object; give names and values such as {"max_new_tokens": 32}.')
-        if not isinstance(model, str):
-            raise UserError("the model is not text; give its name.")
-        return self.catalogue.plan(self.catalogue.known(method).slug, model, params)

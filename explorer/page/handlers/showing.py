@@ -16,7 +16,7 @@ from explorer.page import curves, tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.my_runs import batches
-from explorer.page.parts import ONE_AT_A_TIME, capital, refusals, say
+from explorer.page.parts import ONE_AT_A_TIME, alerts, capital, refusals, say
 from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
@@ -26,7 +26,7 @@ log = logging.getLogger("decoding-explorer")
 
 
 class Showing(Desk):
-    """Puts traces into the players."""
+    """Puts traces into the players, and sums up what they show."""
 
     @refusals(1, 3)
     def play(self, names: list[str], request: gr.Request) -> Outputs:
@@ -131,10 +131,6 @@ class Showing(Desk):
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
         return batch, words, shown
 
-
-class Summing(Desk):
-    """Sums up what the players show."""
-
     def numbers(self, request: gr.Request) -> str:
         """The table of all numbers."""
         return tables.numbers(self.session(request).traces)
@@ -171,10 +167,8 @@ def opens(
     """Connect a list. find(row, value of `beside`, request): what to run; UserError for no row: anyone can send one."""
 
     def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
-        try:
+        with alerts():
             replay = find(event.row_value, value, request)
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
         for shown in handlers.run_again(replay.decode, replay.words, request):
             yield (*shown, gr.Tabs(selected="explore"))
 
