@@ -169,7 +169,8 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
 def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scenario:
     """What is said of the runs: as the scene with these runs says it, unless the entry says something else."""
     known = next((scenario for scenario in scenarios(cards) if scenario.traces == names), None)
-    title = entry.title or (known.title if known else _caption(names, cards)) or entry.link
+    card = cards.get(names[0])
+    title = entry.title or (known.title if known else card and (card.caption or card.title)) or entry.link
     watch = entry.say or (known.watch if known else next((cards[n].watch for n in names if n in cards), ""))
     question = entry.question or (known.question if known else "") or title
     opening = (Say(0, entry.say),) if entry.say and entry.says else ()
@@ -179,8 +180,3 @@ def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scen
     if entry.say and not entry.says and says:  # it stands where the scene begins to speak; lever and the others stay
         says = (msgspec.structs.replace(says[0], say=entry.say), *says[1:])
     return Scenario(title, watch, names, question, says, known.lever, roles=known.roles)
-
-
-def _caption(names: tuple[str, ...], cards: dict[str, Card]) -> str:
-    card = cards.get(names[0])
-    return card.caption or card.title if card else ""

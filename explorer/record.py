@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 import engines
-from engines import Step, Trace
+from engines import Trace
 from explorer import papers
 from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.thumbs import beside, picture
@@ -44,15 +44,14 @@ def record(entry: Recording, folder: Path) -> Path:
 
 def decisions(trace: Trace) -> list[tuple[object, ...]]:
     """What each step wrote and why, drafted and chose: in this a recorded run repeats on any machine."""
-    return [_decided(step) for step in trace.steps]
-
-
-def _decided(step: Step) -> tuple[object, ...]:
-    return (
-        step.commits and (step.commits.positions, step.commits.tokens, step.commits.causes),
-        step.tree and step.tree.tokens,
-        step.choice and step.choice.chosen,
-    )
+    return [
+        (
+            step.commits and (step.commits.positions, step.commits.tokens, step.commits.causes),
+            step.tree and step.tree.tokens,
+            step.choice and step.choice.chosen,
+        )
+        for step in trace.steps
+    ]
 
 
 def wording(trace: Trace) -> list[str]:

@@ -14,8 +14,7 @@ HEIGHT = 720  # pixels
 
 
 class Show:
-    """What `show` returns: displays itself in Jupyter. `page` is the whole HTML page, to be written to a file or
-    served."""
+    """What `show` returns: displays itself in Jupyter. page: the whole HTML page, to be written or served."""
 
     def __init__(self, traces: list[Trace], height: int, limit_mb: float) -> None:
         self.traces, self.height, self.limit_mb = traces, height, limit_mb
@@ -33,9 +32,8 @@ class Show:
         if size > self.limit_mb:
             return html.escape(
                 f"The page of this run has {size:.1f} MB; a cell shows at most {self.limit_mb:g} MB, because the "
-                "notebook keeps it. Use "
-                f"explorer.show(trace, limit_mb={size + 1:.0f}), or write explorer.show(trace).page to a file and "
-                "open that."
+                f"notebook keeps it. Use explorer.show(trace, limit_mb={size + 1:.0f}), or write "
+                "explorer.show(trace).page to a file and open that."
             )
         frame = f'style="width: 100%; height: {self.height}px; border: 0" title="Decoding Explorer"'
         return f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" {frame}></iframe>'
@@ -50,8 +48,7 @@ class Show:
 
 
 def show(traces: Trace | Iterable[Trace], *, height: int = HEIGHT, limit_mb: float = LIMIT_MB) -> Show:
-    """One trace, or several side by side on one clock, as something that a notebook displays. height: pixels. Raises
-    ValueError without a trace."""
+    """One trace or several side by side, for a notebook. height: pixels. Raises ValueError without a trace."""
     several: list[Trace] = [traces] if hasattr(traces, "to_json") else list(traces)  # type: ignore[list-item, arg-type]
     if not several:
         raise ValueError("there is nothing to show: give at least one trace")

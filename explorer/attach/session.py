@@ -1,14 +1,13 @@
 """An answer while it arrives, read like a run of our own: a step for each arrival, then the trace."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import msgspec
 
 from engines import Step, Trace, TraceError, UserError
-from explorer.attach.address import read_address
-from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
+from explorer.attach.address import MAX_SECONDS, check, counters, interface, read_address, which
 from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, parsed
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Wish, step_of
@@ -81,35 +80,19 @@ class Attached(Iterator[Step]):
         self._last = 0.0  # seconds of the newest arrival
         self._bare = self._ids = 0  # pieces that are no tokens; tokens with an id
         self._beside: list[str] = []
-        self._error: ServerError | None = None  # of an event that held a piece of the answer as well
         self._reason, self._message = "stopped", ""
-        self._events: Iterator[tuple[float, str]] | None = None
-        self._over = self._hung = False
+        self._arriving = self._arrivals()
         self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         self.header = self._trace([]).header
 
     def __next__(self) -> Step:
-        while not self._over:
-            arrived, event = self._next()
-            if event is None:
-                self._over = True
-                if not self._hung:
-                    self._finished()
-            elif (step := self._made(arrived, event)) is not None:
-                held, self._held = self._held, step
-                if held is not None:
-                    return self._give(held)
-        if self._held is not None:
-            held, self._held = self._held, None
-            return self._give(held)
-        raise StopIteration
+        return next(self._arriving)
 
     def close(self) -> None:
         """Hang up; what has arrived stays."""
-        self._over = True
+        self._arriving.close()
         if self._held is not None:
-            held, self._held = self._held, None
-            self._give(held)
+            self._give()
         self._client.close()
 
     def pieces(self, since: int = 0) -> list[Any]:
@@ -120,37 +103,45 @@ class Attached(Iterator[Step]):
         """What has arrived so far."""
         return self._trace(self.steps)
 
-    def _give(self, held: dict[str, Any]) -> Step:
-        self.steps.append(msgspec.convert(held, Step))
+    def _give(self) -> Step:
+        self.steps.append(msgspec.convert(self._held, Step))
+        self._held = None
         return self.steps[-1]
 
-    def _next(self) -> tuple[float, Event | None]:
-        """The next event with its time; None at the end. Raises ServerError where nothing has arrived yet."""
+    def _arrivals(self) -> Generator[Step, None, None]:
+        """A step for each arrival, the newest of which is held back for what is known at the end only. Raises
+        ServerError where nothing has arrived."""
+        hung_up = False
         try:
-            if self._error is not None:
-                raise self._error
-            if self._events is None:
-                body = self._format.body(self.wish) | (STATISTICS if self._owner == "sglang" else {})
-                self._events = self._client.post(self._format.path, body)
-            for arrived, data in self._events:
+            body = self._format.body(self.wish) | (STATISTICS if self._owner == "sglang" else {})
+            for arrived, data in self._client.post(self._format.path, body):
                 if data.strip() == DONE:
                     self._finish = self._finish or "done"
                     break
                 if len(self.steps) >= MOST:
                     self._ended(f"Stopped after {MOST:,} arrivals; the server goes on, and what had arrived is here.")
                     break
-                return arrived, self._read(data)
+                event = self._read(data)
+                if (step := self._step(arrived, event)) is not None:
+                    if self._held is not None:
+                        yield self._give()
+                    self._held = step
+                if event.error:
+                    raise ServerError(f"the server broke off: {event.error}.")
         except HungUp:
-            self._hung = True
+            hung_up = True
         except ServerError as error:
-            if self._held is None and not self.steps:
-                self.close()
+            if self._held is None:
+                self._client.close()
                 raise
             if isinstance(error, OutOfTime):
                 self._ended(f"Stopped after {self._max_seconds:g} s; what had arrived by then is here.")
-                return 0.0, None
-            self._failed(error)
-        return 0.0, None
+            else:
+                self._failed(error)
+        if not hung_up:
+            self._finished()
+        if self._held is not None:
+            yield self._give()
 
     def _failed(self, error: ServerError) -> None:
         message = str(error)
@@ -166,24 +157,9 @@ class Attached(Iterator[Step]):
         if not isinstance(body, dict):
             raise ServerError(f"the server sent an event that is not an object ({short(data)[:60]!a}).")
         event = self._format.read(body)
-        if event.error:
-            self._error = ServerError(f"the server broke off: {event.error}.")
-            if not (event.text or event.tokens):
-                raise self._error
+        if event.error and not (event.text or event.tokens):
+            raise ServerError(f"the server broke off: {event.error}.")
         return event
-
-    def _made(self, arrived: float, event: Event) -> dict[str, Any] | None:
-        """The step of an arrival; None also where it is more than a trace can hold, which ends the answer."""
-        try:
-            return self._step(arrived, event)
-        except ServerError as error:
-            if self._held is None:
-                self.close()
-                raise
-            self._failed(error)
-            self._over = True
-            self._finished()
-            return None
 
     def _step(self, arrived: float, event: Event) -> dict[str, Any] | None:
         """The step of an arrival; None for an event that adds nothing to the answer."""
@@ -228,7 +204,7 @@ class Attached(Iterator[Step]):
                 how = how[self._finish == "stop" :]  # which is said of every answer that came to its end
                 self._message = " ".join([*([] if self._beside else ["The server's answer is empty."]), *how])
             elif not self.steps:
-                self.close()
+                self._client.close()
                 raise ServerError(ending(self._finish, "")[1] or self._message)
             return
         self._held["facts"] |= self._since()

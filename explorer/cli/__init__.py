@@ -17,7 +17,6 @@ import msgspec
 
 import engines
 from engines import ASSETS, MethodInfo, TraceError, UserError
-from explorer.arguments import Parser
 from explorer.cli import (
     advise,
     attach,
@@ -30,7 +29,6 @@ from explorer.cli import (
     loading,
     parallelbench,
     publish,
-    report,
     run,
     runs,
     study,
@@ -38,8 +36,9 @@ from explorer.cli import (
     trace,
     verify,
 )
-from explorer.cli.ending import as_at_ctrl_c
-from explorer.cli.io import complain, own_methods, print_json, print_table
+from explorer.cli.io import complain, print_json, print_table
+from explorer.cli.options import Command
+from explorer.cli.progress import as_at_ctrl_c
 from explorer.words import printable
 
 TEMPLATES = ASSETS / "templates"
@@ -71,8 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; those that a command hands on to another program, as it says by `takes_rest`, are `rest`. Raises
-    UserError."""
+    """The arguments; `rest`: those for another program, of a command with `takes_rest`. Raises UserError."""
     args, rest = (top := parser()).parse_known_args(argv)
     if rest and not getattr(args, "takes_rest", False):
         top.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -91,9 +89,9 @@ def load_own_methods(args: argparse.Namespace) -> None:
         engines.load_method_file(file)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Command:
     """All commands with their options."""
-    top = Parser(
+    top = Command(
         prog="decoding-explorer", description="Watch a text being decoded, by the methods of many papers, run for real."
     )
     top.add_argument("--version", action="version", version=version())
@@ -103,40 +101,34 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _methods(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
-    parser.add_argument("--papers", action="store_true", help="list all papers with how far each has come")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    own_methods(parser)
+def _methods(parser: Command) -> None:
+    parser.option("slug", "METHOD", "show this method's parameters", nargs="?")
+    parser.flag("--papers", "list all papers with how far each has come")
+    parser.flag("--json", "print JSON")
+    parser.method_files()
     parser.set_defaults(command=methods_command)
 
 
-def _models(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
-    parser.add_argument(
-        "--size", metavar="NAME", help="what this model needs, by its config or GGUF header alone; nothing is loaded"
-    )
-    loading.add_loading(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def _models(parser: Command) -> None:
+    parser.option("--fetch", "NAME", "download and convert this model now")
+    parser.option("--size", "NAME", "what this model needs, by its config or GGUF header alone; nothing is loaded")
+    parser.loading()
+    parser.flag("--json", "print JSON")
     parser.set_defaults(command=models_command)
 
 
-def _template(parser: argparse.ArgumentParser) -> None:
+def _template(parser: Command) -> None:
     kinds = tuple(path.stem for path in sorted(TEMPLATES.glob("*.py")))
     parser.add_argument("--kind", choices=kinds, default="masked", help="kind of model (default masked)")
     parser.set_defaults(command=template_command)
 
 
-def _serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
-    parser.add_argument(
-        "--public",
-        action="store_true",
-        help="strangers come: only listed models, no files of this machine, tighter budgets",
-    )
-    parser.add_argument("--lecture", metavar="FILE", help="the scenes of lecture mode, instead of assets/lecture.json")
-    own_methods(parser)
+def _serve(parser: Command) -> None:
+    parser.option("--host", "H", "address to listen on (default 127.0.0.1)")
+    parser.option("--port", "P", "port (default: the first free one from 7860)", type=int)
+    parser.flag("--public", "strangers come: only listed models, no files of this machine, tighter budgets")
+    parser.option("--lecture", "FILE", "the scenes of lecture mode, instead of assets/lecture.json")
+    parser.method_files()
     parser.set_defaults(command=serve_command)
 
 
@@ -156,8 +148,7 @@ def methods_command(args: argparse.Namespace) -> int:
         return show_method(engines.get_method(args.slug).info, args.json)
     infos, broken = engines.list_methods(), engines.broken_methods()
     if args.json:
-        print_json({"methods": infos, "broken": broken})
-        return 0
+        return print_json({"methods": infos, "broken": broken})
     print_table(
         ("method", "family", "needs", "baseline", "title", "paper"),
         [(i.slug, i.family, "+".join(i.needs.values()), i.baseline, i.title, i.paper) for i in infos],
@@ -175,8 +166,9 @@ def papers_command(args: argparse.Namespace) -> int:
         raise UserError(f"'{args.slug}' and --papers do not go together; leave one of them out.")
     all_papers = papers.read().papers
     if args.json:
-        print_json([{**msgspec.to_builtins(paper), "simplified": papers.simplified(paper)} for paper in all_papers])
-        return 0
+        return print_json(
+            [{**msgspec.to_builtins(paper), "simplified": papers.simplified(paper)} for paper in all_papers]
+        )
     print_table(
         ("state", "family", "paper", "arXiv", "here as"),
         [
@@ -193,8 +185,7 @@ def papers_command(args: argparse.Namespace) -> int:
 def show_method(info: MethodInfo, as_json: bool) -> int:
     """One method: what it is and what can be set."""
     if as_json:
-        print_json(info)
-        return 0
+        return print_json(info)
     print(f"{info.title} ({info.slug}), {info.paper}{f', {info.own}' if info.own else ''}\n{info.summary}")
     lossless = ", lossless" if info.lossless or info.lossless_with else ""
     promise = f"{lossless} with {info.condition}" if info.lossless_with else lossless
@@ -220,8 +211,7 @@ def models_command(args: argparse.Namespace) -> int:
         return loading.size_command(args)
     models = engines.list_models()
     if args.json:
-        print_json(models)
-        return 0
+        return print_json(models)
     print_table(
         ("model", "kind", "parameters", "weights", "about"),
         [
@@ -254,15 +244,15 @@ def serve_command(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], object]], ...] = (
+COMMANDS: tuple[tuple[str, str, Callable[[Command], object]], ...] = (
     ("methods", "list the decoding methods, or one with its parameters", _methods),
     ("models", "list the models, or fetch one that is not in the repository", _models),
     ("run", "decode a prompt with one method", run.add_run),
     ("compare", "decode a prompt with several methods and compare what they cost", run.add_compare),
     ("attach", "watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one", attach.add_arguments),
     ("replay", "read a trace in the terminal, or run it again", trace.add_replay),
-    ("export", "turn traces into a page, JSON or a table", trace.add_export),
-    ("report", "compare traces on one page: verdicts, numbers with receipts, conditions", report.add_arguments),
+    ("export", "turn traces into a page, JSON or a table", export.add_export),
+    ("report", "compare traces on one page: verdicts, numbers with receipts, conditions", export.add_report),
     (
         "fork",
         "go on from a step of a recorded run with a change: a token, a parameter, another method",

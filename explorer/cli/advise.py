@@ -9,44 +9,31 @@ from contextlib import contextmanager
 from typing import Any
 
 import engines
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import (
-    add_json,
-    check_target,
-    key_values,
-    own_methods,
-    positive,
-    several,
-    signed,
-    write_json,
-)
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import add_length, length_of_all
+from explorer.cli.io import check_target, signed, write_json
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command, given_prompts, key_values, length_of_all, positive, with_part
 from explorer.cli.progress import Pace, counted
-from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.words import printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
     from explorer.bench import advise
 
-    parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    add_prompts(parser)
+    parser.option("--model", "NAME", "the model that all of them run on", required=True)
+    parser.prompts()
     usual = "two that need the model alone, one with a draft or part"
-    several(parser, "--method", "M", f"a lossless method's slug; repeatable (default: {usual})")
-    several(parser, "--param", "[M:]NAME=VALUE", "a parameter of the methods that have it, or of one")
-    add_part(parser)
-    add_loading(parser)
-    add_length(parser, advise.NEW_TOKENS)
-    parser.add_argument(
-        "--repeats", type=positive, metavar="N", help="runs of each prompt (default 6; from six prompts on 3)"
-    )
+    parser.several("--method", "M", f"a lossless method's slug; repeatable (default: {usual})")
+    parser.several("--param", "[M:]NAME=VALUE", "a parameter of the methods that have it, or of one")
+    parser.part()
+    parser.loading()
+    parser.length(advise.NEW_TOKENS)
+    parser.option("--repeats", "N", "runs of each prompt (default 6; from six prompts on 3)", type=positive)
     usual = f"default {advise.SECONDS:g} a prompt"
-    parser.add_argument("--seconds", type=float, metavar="S", help=f"begin no run after S seconds ({usual})")
-    add_json(parser)
-    own_methods(parser)
+    parser.option("--seconds", "S", f"begin no run after S seconds ({usual})", type=float)
+    parser.json()
+    parser.method_files()
     parser.set_defaults(command=advise_command)
 
 
@@ -72,8 +59,7 @@ def advise_command(args: argparse.Namespace) -> int:
             progress=progress,
             stopped=stopped,
         )
-    if args.json:
-        write_json(args.json, signed(advice, args))
+    write_json(args.json, signed(advice, args))
     if args.json != "-":
         for line in lines(advice):
             print(printable(line))

@@ -1,17 +1,15 @@
 """`attach`: watch a running server decode, alone or in a race with another one or with an engine."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import engines
 from engines import Trace, UserError
-from explorer.cli.io import check_target, print_answer, print_table, several, write
-from explorer.cli.new_tokens import LENGTH, add_length
+from explorer.cli.io import check_target, print_answer, print_table, remark, say, write
+from explorer.cli.options import LENGTH, Command
 from explorer.cli.run import read_prompt, to_its_end
-from explorer.words import printable
 
 DRAFTS = ("block_efficiency", "mean_accepted_excluding_bonus", "acceptance_rate_of_drafted")
 MOST = 4  # runs in one race
@@ -19,36 +17,31 @@ TOKENS = 128
 APIS = ("chat", "completions", "llama", "sglang")  # those of `explorer.attach`, whose HTTP is loaded when it is needed
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("url", nargs="+", metavar="URL", help="the server's address, as in http://127.0.0.1:8000")
-    prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", metavar="TEXT", help="what the server shall answer")
-    prompt.add_argument("--prompt-file", metavar="FILE", help="a UTF-8 file that holds it; - is standard input")
+    parser.option("url", "URL", "the server's address, as in http://127.0.0.1:8000", nargs="+")
+    parser.one_of(
+        ("--prompt", "TEXT", "what the server shall answer"),
+        ("--prompt-file", "FILE", "a UTF-8 file that holds it; - is standard input"),
+    )
     each = "once for all URLs or once for each"
-    several(parser, "--model", "NAME", f"what to ask for; {each}")
+    parser.several("--model", "NAME", f"what to ask for; {each}")
     about = f"the interface (default: what the URL names, else chat); {each}"
-    several(parser, "--api", None, about, choices=APIS)
+    parser.several("--api", None, about, choices=APIS)
     about = "let an engine here decode the same prompt, such as greedy@smollm2"
-    several(parser, "--against", "METHOD@MODEL", about)
-    add_length(parser, TOKENS)
-    parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default 0: the most likely token")
-    parser.add_argument("--top", type=int, default=5, metavar="K", help="likely tokens to ask for (default 5; 0: none)")
-    parser.add_argument("--seed", type=int, metavar="N", help="sent to the server, and used by the engines")
-    parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="S", help="a server may stay silent so long (30)"
-    )
-    parser.add_argument("--max-seconds", type=float, default=600.0, metavar="S", help="of one answer (default 600)")
-    parser.add_argument(
-        "--key-variable",
-        default="",
-        metavar="NAME",
-        help="the environment variable that holds the server's key (default DECODING_EXPLORER_SERVER_KEY)",
-    )
-    parser.add_argument("--json", metavar="FILE", help="of one URL: write the trace here; - prints it, not the text")
-    parser.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as 1.json, 2.json ...")
-    parser.add_argument("--html", metavar="FILE", help="write a page that plays the race here")
-    parser.add_argument("--stats", action="store_true", help="of one URL: print times on standard error")
+    parser.several("--against", "METHOD@MODEL", about)
+    parser.length(TOKENS)
+    parser.option("--temperature", "T", "default 0: the most likely token", type=float, default=0.0)
+    parser.option("--top", "K", "likely tokens to ask for (default 5; 0: none)", type=int, default=5)
+    parser.option("--seed", "N", "sent to the server, and used by the engines", type=int)
+    parser.option("--timeout", "S", "a server may stay silent so long (30)", type=float, default=30.0)
+    parser.option("--max-seconds", "S", "of one answer (default 600)", type=float, default=600.0)
+    about = "the environment variable that holds the server's key (default DECODING_EXPLORER_SERVER_KEY)"
+    parser.option("--key-variable", "NAME", about, default="")
+    parser.option("--json", "FILE", "of one URL: write the trace here; - prints it, not the text")
+    parser.option("--traces", "FOLDER", "write each trace into this folder as 1.json, 2.json ...")
+    parser.option("--html", "FILE", "write a page that plays the race here")
+    parser.flag("--stats", "of one URL: print times on standard error")
     parser.set_defaults(command=attach_command)
 
 
@@ -64,16 +57,17 @@ def attach_command(args: argparse.Namespace) -> int:
         raise UserError(f"{runs} runs are too many for one race; give at most {MOST}.")
     if args.json and runs > 1:
         raise UserError("--json takes one run; write several with --traces FOLDER.")
-    for target in (args.json, args.html):
-        check_target(target)
+    check_target(args.json, args.html)
     if args.traces and not Path(args.traces).is_dir():
         raise UserError(f"there is no folder '{args.traces}'; make it first.")
     args.prompt_ids = None
     prompt = str(read_prompt(args))
     models, apis = _each(args.model, "--model", len(args.url)), _each(args.api, "--api", len(args.url))
     rivals = [_rival(spec) for spec in args.against]
+    options = {name: getattr(args, name) for name in ("temperature", "top", "seed", "max_seconds")}
+    options |= {"max_tokens": args.max_new_tokens or TOKENS, "patience": args.timeout}
     asked = [
-        Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **_options(args))
+        Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **options)
         for url, model, api in zip(args.url, models, apis, strict=True)
     ]
     traces, code = [], 0
@@ -85,12 +79,6 @@ def attach_command(args: argparse.Namespace) -> int:
     if traces:
         _write(traces, args)
     return code
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("temperature", "top", "seed", "max_seconds")
-    own = {"max_tokens": args.max_new_tokens or TOKENS, "patience": args.timeout}
-    return {name: getattr(args, name) for name in names} | own
 
 
 def _each(given: Sequence[str], option: str, urls: int) -> list[str]:
@@ -123,7 +111,7 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
         if args.traces:
             write(str(Path(args.traces) / f"{number}.json"), trace.to_json())
         if trace.end.message:
-            print(f"decoding-explorer: {printable(f'{trace.header.title}: {trace.end.message}')}", file=sys.stderr)
+            remark(f"{trace.header.title}: {trace.end.message}")
     if args.html:
         from explorer.export.html import export_html
 
@@ -135,7 +123,7 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
     if args.stats and len(traces) == 1:
         from explorer.figures.arrivals import laps
 
-        print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).in_words()), file=sys.stderr)
+        say(", ".join(f"{label} {value}" for label, value in laps(traces[0]).in_words()))
 
 
 def _drafts(traces: list[Trace]) -> list[tuple[str, ...]]:

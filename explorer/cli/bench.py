@@ -1,5 +1,5 @@
-"""The commands that measure: `bench` (methods against their control, as ratios) and `certify` (whether lossless methods
-keep their word)."""
+"""The commands that measure: `bench` (methods against their control, as ratios, or what a token costs as an answer
+grows) and `certify` (whether lossless methods keep their word)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import engines
 from engines import MethodInfo, Trace, UserError
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import (
-    add_json,
-    check_target,
-    key_values,
-    own_methods,
-    positive,
-    print_lines,
-    several,
-    signed,
-    write_json,
-)
-from explorer.cli.length import growing
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
-from explorer.cli.progress import Progress, progress_of, say
+from explorer.cli.io import check_target, print_lines, remark, signed, write_json
+from explorer.cli.loading import load, loading
+from explorer.cli.options import LENGTH, OPTION, Command, key_values, length_of_all, positive, with_part
+from explorer.cli.progress import Pace, Progress, progress_of
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
@@ -39,57 +27,37 @@ if TYPE_CHECKING:
 TOKENS = 64
 
 
-def add_bench(bench: argparse.ArgumentParser) -> None:
+def add_bench(bench: Command) -> None:
     """Declare the options of `bench`."""
     _add_shared(bench)
-    bench.add_argument(
-        "--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)"
-    )
-    bench.add_argument(
-        "--by-class",
-        action="store_true",
-        help="lossless methods by class of prompt: speed over the control, and what n rows cost here",
-    )
-    bench.add_argument(
-        "--names",
-        action="store_true",
-        help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
-    )
-    bench.add_argument(
-        "--length",
-        action="store_true",
-        help="what a token costs as an answer of --max-new-tokens grows, beside transformers' generate",
-    )
-    own_methods(bench)
+    bench.option("--repeats", "N", "alternating runs per prompt (default 3)", type=positive, default=3)
+    bench.flag("--by-class", "lossless methods by class of prompt: speed over the control, and what n rows cost here")
+    about = "prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)"
+    bench.flag("--names", about)
+    bench.flag("--length", "what a token costs as an answer of --max-new-tokens grows, beside transformers' generate")
+    bench.method_files()
     bench.set_defaults(command=bench_command)
 
 
-def add_certify(certify: argparse.ArgumentParser) -> None:
+def add_certify(certify: Command) -> None:
     """Declare the options of `certify`."""
     _add_shared(certify)
-    certify.add_argument(
-        "--no-server", action="store_true", help="of a GGUF file: without llama.cpp's own server beside it"
-    )
-    own_methods(certify)
+    certify.flag("--no-server", "of a GGUF file: without llama.cpp's own server beside it")
+    certify.method_files()
     certify.set_defaults(command=certify_command)
 
 
-def _add_shared(parser: argparse.ArgumentParser) -> None:
-    several(parser, "--method", "M", "repeatable; default: all methods that fit the model")
-    parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    add_part(parser)
-    add_loading(parser)
+def _add_shared(parser: Command) -> None:
+    parser.several("--method", "M", "repeatable; default: all methods that fit the model")
+    parser.option("--model", "NAME", "the model that all of them run on", required=True)
+    parser.part()
+    parser.loading()
     about = "a parameter of the methods that have it, or of one, for example rsd:variant=C"
-    several(parser, "--param", "[M:]NAME=VALUE", about)
-    add_length(parser, TOKENS)
-    parser.add_argument(
-        "--prompts",
-        type=positive,
-        default=6,
-        metavar="N",
-        help="bundled prompts to use; with --by-class of every class (default 6)",
-    )
-    add_json(parser)
+    parser.several("--param", "[M:]NAME=VALUE", about)
+    parser.length(TOKENS)
+    about = "bundled prompts to use; with --by-class of every class (default 6)"
+    parser.option("--prompts", "N", about, type=positive, default=6)
+    parser.json()
 
 
 def bench_command(args: argparse.Namespace) -> int:
@@ -126,10 +94,7 @@ def bench_command(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, {"model": model.record, "figures": figures, "partial": partial})
     else:
-        print(
-            f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
-            f"{args.prompts} prompts of {args.repeats} alternating runs{only}"
-        )
+        print(f"{_on(model)}; medians over {args.prompts} prompts of {args.repeats} alternating runs{only}")
         print(measure.table(figures))
     return INTERRUPTED if partial else 0
 
@@ -150,14 +115,10 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
         )
     measured = sum(score.prompts for score in bench.scores if score.label == bench.labels()[0])
     only = _only(bench.partial, measured, sum(map(len, prompts.values())), "prompts")
-    if args.json:
-        write_json(args.json, signed(bench, args))
+    write_json(args.json, signed(bench, args))
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in bench.row_seconds.items())
     theirs = f"{bench.control}'s{' on the plain network' if model.record.slower is not None else ''}"
-    print(
-        f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
-        f"{theirs}, medians{only}"
-    )
+    print(f"{_on(model)}; tokens per second over {theirs}, medians{only}")
     if note := rows_note(model.record):
         print(note)
     print(f"milliseconds of a forward by rows: {costs}")
@@ -179,8 +140,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     with progress_of([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
         bench = names.bench_names(plans, model, prompts, progress=progress)
     only = _only(bench.partial, len(bench.lanes), len(plans), "methods")
-    if args.json:
-        write_json(args.json, signed(bench, args))
+    write_json(args.json, signed(bench, args))
     print(
         f"{model.record.name}, {model.record.dtype}, Python {bench.python}; the analyser was asked about {bench.asked} "
         f"places to find these, and lacked the author's name at {bench.wrong} of those it knew{only}"
@@ -189,12 +149,16 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     return INTERRUPTED if bench.partial else 0
 
 
+def _on(model: Any) -> str:
+    return f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}"
+
+
 def _only(partial: bool, finished: int, planned: int, what: str) -> str:
     """Say on standard error what a measurement that was stopped has; returns the same for its heading."""
     if not partial:
         return ""
     only = f"partial: {finished} of {planned} {what}"
-    say(f"decoding-explorer: stopped; what was finished is kept, {only}.")
+    remark(f"stopped; what was finished is kept, {only}.")
     return f"; {only}"
 
 
@@ -210,8 +174,7 @@ def own_params(args: argparse.Namespace, infos: Sequence[MethodInfo]) -> dict[st
 
 
 def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, str]]]:
-    """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
-    UserError."""
+    """The lossless methods asked for with their parameters, or all that this model can run. Raises UserError."""
     infos = asked(args) or [
         info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
@@ -319,8 +282,7 @@ def _hold(
 
 
 def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapping[str, Trace]]) -> list[Kept]:
-    """Each control on a GGUF file against llama.cpp's own server, which is told and no failure: its attention rounds in
-    another way."""
+    """Each control on a GGUF file against llama.cpp's own server, which is no failure: it rounds in another way."""
     from explorer.bench import certified, llama_server
 
     header = getattr(model, "header", None)
@@ -345,3 +307,30 @@ def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapp
 def _certified(args: argparse.Namespace, what: str, certificate: compare.Certificate) -> None:
     if args.json != "-":
         print(f"{what}: {printable(certificate.sentence)}", flush=True)
+
+
+def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
+    """Measure and print a line for each stretch of each loop, in answers of so many tokens. Raises UserError for
+    methods that are not named, and for those that draft with a model of their own."""
+    from explorer.bench import length, measure
+
+    if not args.method:
+        raise UserError("--length runs each method to its full length twice; name them by --method, such as greedy.")
+    if args.param:
+        raise UserError("--length measures methods at their defaults; leave --param out.")
+    slugs = list(dict.fromkeys(args.method))
+    if more := [slug for slug in slugs if len(engines.get_method(slug).info.needs) > 1]:
+        raise UserError(f"--length takes methods of one model, and '{more[0]}' needs several; leave it out.")
+    asked = [(slug, {LENGTH: tokens}) for slug in slugs]
+    prompt = measure.prompts_for(model.record.name, 1)[0]
+    measure.refuse_bad(asked, model, prompt)
+    lengths = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
+    if lengths.partial:
+        remark("stopped; the stretches that all loops had finished are kept.")
+    write_json(args.json, signed(lengths, args))
+    if args.json != "-":
+        about = f"{lengths.prompt_tokens} tokens of prompt, medians of turns of {lengths.chunk} tokens"
+        print(f"{_on(model)}; {about}")
+        print_lines(length.rows(lengths))
+        print(length.LEGEND)
+    return INTERRUPTED if lengths.partial else 0

@@ -8,56 +8,36 @@ import msgspec
 
 import engines
 from engines import UserError, texts
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import (
-    MAX_FILE_BYTES,
-    add_json,
-    check_target,
-    positive,
-    read_bytes,
-    read_trace_file,
-    signed,
-    write,
-    write_json,
-)
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import add_length
-from explorer.cli.prompts import add_prompts, given_prompts
+from explorer.cli.io import MAX_FILE_BYTES, check_target, read_bytes, read_trace_file, signed, write, write_json
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command, given_prompts, positive, with_part
 from explorer.figures import diagnosed
 from explorer.words import printable
 
 TOKENS = 64
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("--model", required=True, metavar="NAME", help="the target: a name, hub id or folder")
-    add_part(parser)
-    add_prompts(parser)
-    add_loading(parser)
-    add_length(parser, TOKENS)
-    parser.add_argument("--depth", type=positive, metavar="K", help="depth of the drafts (default: the drafter's own)")
-    parser.add_argument(
-        "--record",
-        metavar="FILE",
-        help="what a loop or a server drafted along its text: a trace, or JSON {ids, rounds: [{place, drafted}]}",
-    )
-    parser.add_argument("--no-times", action="store_true", help="leave out what a round costs on this machine")
-    parser.add_argument(
-        "--what-if",
-        type=chance,
-        metavar="A",
-        help="what drafts would be worth if each token were accepted with this chance (0 to 1), derived",
-    )
-    parser.add_argument("--html", metavar="FILE", help="write a report to share, one page")
-    add_json(parser)
+    parser.option("--model", "NAME", "the target: a name, hub id or folder", required=True)
+    parser.part()
+    parser.prompts()
+    parser.loading()
+    parser.length(TOKENS)
+    parser.option("--depth", "K", "depth of the drafts (default: the drafter's own)", type=positive)
+    about = "what a loop or a server drafted along its text: a trace, or JSON {ids, rounds: [{place, drafted}]}"
+    parser.option("--record", "FILE", about)
+    parser.flag("--no-times", "leave out what a round costs on this machine")
+    about = "what drafts would be worth if each token were accepted with this chance (0 to 1), derived"
+    parser.option("--what-if", "A", about, type=chance)
+    parser.option("--html", "FILE", "write a report to share, one page")
+    parser.json()
     parser.set_defaults(command=diagnose_command)
 
 
 def diagnose_command(args: argparse.Namespace) -> int:
     """Look at every place of what the target writes, and print what was found."""
-    for file in (args.json, args.html):
-        check_target(file)
+    check_target(args.json, args.html)
     if args.what_if is not None and args.no_times:
         raise UserError("--what-if is derived from what a round costs here; leave --no-times out.")
     prompts = given_prompts(args)
@@ -82,7 +62,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, record)
     if "-" not in (args.json, args.html):
-        for line in lines(diagnosis, args.what_if):
+        for line in findings(diagnosis, args.what_if):
             print(printable(line))
     return 0
 
@@ -112,14 +92,14 @@ def record_file(name: str) -> Any:
     return engines.drafts_of(read_trace_file(name))
 
 
-def lines(diagnosis: Any, acceptance: float | None = None) -> Iterator[str]:
-    """A diagnosis as lines of text. acceptance: an assumed one, beside the measured."""
+def findings(diagnosis: Any, acceptance: float | None = None) -> Iterator[str]:
+    """A diagnosis as findings of text. acceptance: an assumed one, beside the measured."""
     yield diagnosed.headline(diagnosis)
     for section in diagnosed.tables(diagnosis):
         if section.rows:
             yield ""
             yield f"{section.title}. {section.note}"
-            yield from table(section.columns, section.rows)
+            yield from columns(section.columns, section.rows)
     yield ""
     for place in diagnosed.places(diagnosis):
         yield f"{place.title}:"
@@ -129,8 +109,8 @@ def lines(diagnosis: Any, acceptance: float | None = None) -> Iterator[str]:
     yield from diagnosed.findings(diagnosis, acceptance)
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
-    """A table in columns."""
+def columns(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """A columns in columns."""
     all_rows = [head, *rows]
     widths = [max(len(row[i]) for row in all_rows) for i in range(len(head))]
     for row in all_rows:

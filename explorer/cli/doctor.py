@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 import engines
 from engines import ASSETS, UserError
 from explorer.cli.io import print_json, print_table
+from explorer.cli.options import Command
 from explorer.figures.calls import many
 from explorer.words import printable
 
@@ -35,9 +36,9 @@ class Check(msgspec.Struct, frozen=True):
     do: str = ""
 
 
-def add_arguments(doctor: argparse.ArgumentParser) -> None:
+def add_arguments(doctor: Command) -> None:
     """Declare the options."""
-    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.flag("--json", "print JSON")
     doctor.set_defaults(command=doctor_command)
 
 
@@ -46,8 +47,7 @@ def doctor_command(args: argparse.Namespace) -> int:
     checks = [check for look in CHECKS for check in tried(look)]
     broken = sum(check.state == "broken" for check in checks)
     if args.json:
-        print_json(checks)
-        return int(broken > 0)
+        return print_json(checks, int(broken > 0))
     print_table(("state", "what", "found"), [(c.state, c.what, printable(c.found)) for c in checks])
     for check in checks:
         if check.do:

@@ -5,17 +5,15 @@ import argparse
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import engines
 from engines import UserError
 from explorer.arguments import Parser
-from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import complain, key_values, own_methods, positive, print_table, several
-from explorer.cli.loading import add_loading, loading, tell
-from explorer.cli.new_tokens import add_length, with_length
+from explorer.cli.io import complain, print_table, remark, say
+from explorer.cli.loading import loading, tell
+from explorer.cli.options import Command, key_values, positive, with_length, with_part
 from explorer.cli.run import INTERRUPTED, option_value
 from explorer.words import printable
 
@@ -34,31 +32,22 @@ SEEDS = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_rando
 WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what its options and tasks may raise
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options; those of the harness are its own."""
-    parser.add_argument("--method", required=True, metavar="M", help="the method's slug")
-    parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id, folder or GGUF file")
-    several(parser, "--param", "NAME=VALUE", "a parameter of the method; it stands before what the task asks for")
-    add_length(parser, "what the task asks for")
-    several(parser, "--option", "NAME=VALUE", "of the model's loader")
-    add_loading(parser)
-    add_part(parser)
-    parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")
-    parser.add_argument(
-        "--keep-failing",
-        type=int,
-        default=FAILING,
-        metavar="N",
-        help=f"keep N failing items of each task as runs of the page (default {FAILING})",
-    )
-    parser.add_argument(
-        "--workers", type=positive, default=1, metavar="N", help="processes, each with its own model (default 1)"
-    )
-    parser.add_argument(
-        "--threads", type=positive, metavar="N", help="threads of each worker (default: an equal share of the cores)"
-    )
-    parser.add_argument("--ray", metavar="ADDRESS", help="run the workers on a Ray cluster; local starts one here")
-    own_methods(parser)
+    parser.option("--method", "M", "the method's slug", required=True)
+    parser.option("--model", "NAME", "a model's name, hub id, folder or GGUF file", required=True)
+    parser.several("--param", "NAME=VALUE", "a parameter of the method; it stands before what the task asks for")
+    parser.length("what the task asks for")
+    parser.several("--option", "NAME=VALUE", "of the model's loader")
+    parser.loading()
+    parser.part()
+    parser.flag("--fresh", "answer everything anew, also what was answered before")
+    about = f"keep N failing items of each task as runs of the page (default {FAILING})"
+    parser.option("--keep-failing", "N", about, type=int, default=FAILING)
+    parser.option("--workers", "N", "processes, each with its own model (default 1)", type=positive, default=1)
+    parser.option("--threads", "N", "threads of each worker (default: an equal share of the cores)", type=positive)
+    parser.option("--ray", "ADDRESS", "run the workers on a Ray cluster; local starts one here")
+    parser.method_files()
     parser.epilog = (
         "All further arguments are those of lm-evaluation-harness (`lm-eval run --help`): --tasks, --limit, "
         "--num_fewshot, --gen_kwargs, --apply_chat_template, --include_path, --output_path, --log_samples, --seed ..."
@@ -97,7 +86,7 @@ def eval_command(args: argparse.Namespace) -> int:
     try:
         return _evaluated(lm, asked, args)
     except KeyboardInterrupt:
-        print("decoding-explorer: what is answered is kept; the same command goes on from here.", file=sys.stderr)
+        remark("what is answered is kept; the same command goes on from here.")
         return INTERRUPTED
 
 
@@ -187,17 +176,14 @@ def _failed(lm: Any, results: dict[str, Any], most: int) -> tuple[list[dict[str,
         failures, code = [], complain(f"failing items are not kept: {error}")
     for failure in failures:
         again = "" if failure.same else "; this run gives another answer than the one that was marked"
-        print(
-            f"{failure.task} {failure.doc}: {failure.link} behind the address of the page, {failure.how}{again}",
-            file=sys.stderr,
-        )
+        say(f"{failure.task} {failure.doc}: {failure.link} behind the address of the page, {failure.how}{again}")
     return [{**msgspec.to_builtins(failure), "link": failure.link} for failure in failures], code
 
 
 def _told(results: dict[str, Any], config: Any) -> None:
     from lm_eval.utils import make_table
 
-    from explorer.evaluation.costs import LEGEND, table
+    from explorer.evaluation.items import LEGEND, table
 
     ours = results["config"]["decoding_explorer"]
     params = ", ".join(f"{name}={value}" for name, value in ours["params"].items())
@@ -221,7 +207,7 @@ def _saved(results: dict[str, Any], config: Any, tracker: Any) -> None:
         logger.log_eval_result()
         if config.log_samples:
             logger.log_eval_samples(samples)
-        print(f"{name}: logged", file=sys.stderr)
+        say(f"{name}: logged")
     tracker.save_results_aggregated(results=results, samples=samples if config.log_samples else None)
     if config.log_samples:
         for task in results["configs"]:

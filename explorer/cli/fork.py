@@ -1,48 +1,45 @@
 """The command `fork`: a recorded run goes on from one of its steps with a change."""
 
 import argparse
-import sys
 
 import engines
 from engines import UserError
-from explorer.cli.io import check_target, key_values, own_methods, print_answer, read_traces, several, write
-from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.io import (
+    check_target,
+    print_answer,
+    read_traces,
+    remark,
+    say,
+    write,
+)
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command, key_values
 from explorer.cli.run import budget, split_role, to_its_end
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.forking import Word, make_edit, sentence
-from explorer.words import printable
 
 
-def add_arguments(fork: argparse.ArgumentParser) -> None:
+def add_arguments(fork: Command) -> None:
     """Declare the options."""
-    fork.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
-    fork.add_argument(
-        "--step", type=int, required=True, metavar="N", help="go on after N steps; 0 is before the first one"
-    )
-    several(fork, "--force", "POS=TEXT", "write this token at a position; POS=#ID names it by its id")
-    several(fork, "--forbid", "POS=TEXT", "never write this token at a position from here on; or POS=#ID")
-    several(fork, "--remask", "POS", "mask a position again (masked models)", type=int)
-    several(fork, "--param", "NAME=VALUE", "a new value for a parameter, or a parameter of the new method")
-    fork.add_argument("--method", default="", metavar="M", help="another method for the same kind of model takes over")
-    several(fork, "--model", "[ROLE=]NAME", "use this model instead of the recorded one")
-    add_loading(fork)
-    fork.add_argument(
-        "--max-steps", type=int, default=None, metavar="N", help="stop after N steps, replayed ones included"
-    )
-    fork.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
-    fork.add_argument(
-        "--json", metavar="FILE", help="write the fork's trace here; - prints the trace instead of the text"
-    )
-    fork.add_argument(
-        "--stats", action="store_true", help="print what was changed and where the texts part on standard error"
-    )
-    own_methods(fork)
+    fork.option("file", "FILE", "a trace as `run --json` writes it; - is standard input")
+    fork.option("--step", "N", "go on after N steps; 0 is before the first one", type=int, required=True)
+    fork.several("--force", "POS=TEXT", "write this token at a position; POS=#ID names it by its id")
+    fork.several("--forbid", "POS=TEXT", "never write this token at a position from here on; or POS=#ID")
+    fork.several("--remask", "POS", "mask a position again (masked models)", type=int)
+    fork.several("--param", "NAME=VALUE", "a new value for a parameter, or a parameter of the new method")
+    fork.option("--method", "M", "another method for the same kind of model takes over", default="")
+    fork.several("--model", "[ROLE=]NAME", "use this model instead of the recorded one")
+    fork.loading()
+    fork.option("--max-steps", "N", "stop after N steps, replayed ones included", type=int)
+    fork.option("--max-seconds", "S", "stop after S seconds", type=float)
+    fork.option("--json", "FILE", "write the fork's trace here; - prints the trace instead of the text")
+    fork.flag("--stats", "print what was changed and where the texts part on standard error")
+    fork.method_files()
     fork.set_defaults(command=fork_command)
 
 
 def fork_command(args: argparse.Namespace) -> int:
-    """Replay to the step, change, go on: the text (or the trace) on standard output. Exit 1 where the replay was not
-    the recording."""
+    """Replay to the step, change, go on; prints text or trace. Exit 1 where the replay was not the recording."""
     check_target(args.json)
     trace = read_traces([args.file])[0]
     slug = engines.forking_method(trace, args.method)
@@ -77,15 +74,10 @@ def fork_command(args: argparse.Namespace) -> int:
         origin, at = made.header.origin, first_difference(answer_ids(trace), answer_ids(made))
         assert origin
         summary = sentence(origin, {piece.id: piece.text for piece in made.pieces})
-        print(
-            printable(
-                f"fork after step {args.step}: {summary}; "
-                f"{'the texts are the same' if at is None else f'the texts part at token {at}'}"
-            ),
-            file=sys.stderr,
-        )
+        parted = "the texts are the same" if at is None else f"the texts part at token {at}"
+        say(f"fork after step {args.step}: {summary}; {parted}")
     if made.end.message:
-        print(f"decoding-explorer: {printable(made.end.message)}", file=sys.stderr)
+        remark(made.end.message)
     return code or int(made.header.origin is not None and made.header.origin.diverged is not None)
 
 

@@ -84,7 +84,7 @@ def read_trace_file(name: str) -> Trace:
     """One trace, plain or gzipped. Raises UserError."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
-        return Trace.from_json(unpacked(data) if data[:2] == GZIP_MAGIC else data)
+        return Trace.from_json(unpacked(data))
     except TraceError as error:
         raise UserError(f"'{name}' cannot be read: {error}.") from None
     except (ValueError, RecursionError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -92,22 +92,25 @@ def read_trace_file(name: str) -> Trace:
 
 
 def unpacked(data: bytes) -> bytes:
-    """A gzipped trace, unpacked as far as a trace may reach."""
+    """What a file holds, unpacked as far as a trace may reach where it is gzipped."""
+    if data[:2] != GZIP_MAGIC:
+        return data
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         return file.read(MAX_FILE_BYTES)
 
 
-def check_target(name: str | None) -> None:
+def check_target(*names: str | None) -> None:
     """Refuse a path that cannot be written before the work begins. Raises UserError."""
-    if name is None or name == "-":
-        return
-    path = _path(name)
-    if path.is_fifo() and path.parent != Path("/dev/fd"):
-        raise UserError(f"'{name}' is a pipe, which is not written; write to - and pipe that.")
-    if path.is_dir():
-        raise UserError(f"'{name}' is a folder; give the name of a file to write.")
-    if not path.parent.is_dir():
-        raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
+    for name in names:
+        if name is None or name == "-":
+            continue
+        path = _path(name)
+        if path.is_fifo() and path.parent != Path("/dev/fd"):
+            raise UserError(f"'{name}' is a pipe, which is not written; write to - and pipe that.")
+        if path.is_dir():
+            raise UserError(f"'{name}' is a folder; give the name of a file to write.")
+        if not path.parent.is_dir():
+            raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
 
 
 def signed(measurement: Any, args: argparse.Namespace) -> Any:
@@ -126,13 +129,10 @@ def write(name: str, text: str) -> None:
         write_bytes(name, gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Declare --json of a measurement, which `write_json` takes."""
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
-
-
-def write_json(target: str, record: Any) -> None:
-    """A measurement as JSON: to standard output for '-', else to a file."""
+def write_json(target: str | None, record: Any) -> None:
+    """A measurement as JSON: to standard output for '-', else to a file; nothing without one."""
+    if target is None:
+        return
     write(target, msgspec.json.format(msgspec.json.encode(record), indent=2 if target == "-" else 1).decode())
 
 
@@ -149,10 +149,11 @@ def write_bytes(name: str, data: bytes) -> None:
         raise
 
 
-def print_json(value: Any) -> None:
-    """Indented JSON of structs, dataclasses and plain values; sets are sorted, a type is its name."""
+def print_json(value: Any, code: int = 0) -> int:
+    """Indented JSON of structs and plain values, sets sorted, a type as its name. Returns the exit status."""
     plain = msgspec.to_builtins(value, order="deterministic", enc_hook=lambda kind: kind.__name__)
     print(_escaped(json.dumps(plain, indent=2, ensure_ascii=False)))
+    return code
 
 
 def print_answer(text: str) -> None:
@@ -188,37 +189,17 @@ def _is_number(text: str) -> bool:
     return text == "-" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
 
 
+def say(text: str) -> None:
+    """One line on standard error, at once, whatever the text holds."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def remark(text: str) -> None:
+    """What a person should know beside the result, on standard error."""
+    say(f"decoding-explorer: {text}")
+
+
 def complain(message: str) -> int:
-    """One line on standard error, whatever the message holds. Returns the exit status of bad input."""
-    print("decoding-explorer:", printable(" ".join(message.split())), file=sys.stderr)
+    """What is wrong, on standard error. Returns the exit status of bad input."""
+    remark(" ".join(message.split()))
     return BAD_INPUT
-
-
-def key_values(given: Sequence[str], option: str) -> dict[str, str]:
-    """`name=value` arguments as a dict. Raises UserError for one without '=' or given twice."""
-    values: dict[str, str] = {}
-    for argument in given:
-        name, equals, value = argument.partition("=")
-        if not equals or not name:
-            raise UserError(f"{option} {argument} is not understood; write {option} name=value.")
-        if name in values:
-            raise UserError(f"{option} {name} is given twice.")
-        values[name] = value
-    return values
-
-
-def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
-    return int(text)
-
-
-def several(parser: argparse.ArgumentParser, option: str, metavar: str | None, about: str, **more: Any) -> None:
-    """Declare an option that may be given again and again: a list, empty without it."""
-    parser.add_argument(option, action="append", default=[], metavar=metavar, help=about, **more)
-
-
-def own_methods(parser: argparse.ArgumentParser) -> None:
-    """Declare --method-file, which `cli.main` loads before the command runs."""
-    several(parser, "--method-file", "FILE", "a Python file with a method of your own; it is run, so trust it")

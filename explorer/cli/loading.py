@@ -3,14 +3,13 @@ before it is loaded."""
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import engines
 from engines import UserError
-from explorer.cli.io import print_json
+from explorer.cli.io import print_json, remark
 from explorer.words import printable
 
 FIELDS = ("name", "parameters", "dtype", "quantization", "weights", "cache")
@@ -19,39 +18,6 @@ GIVEN = {  # of the command -> of the loader
     **{name: name for name in ("device", "dtype", "gpu_layers", "row_invariant")},
     "quantisation": "quantization",
 }
-
-
-def add_loading(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; `loading` reads them."""
-    parser.add_argument(
-        "--device",
-        metavar="D",
-        help="where the models run: cpu (default), cuda, cuda:1, mps, or auto: the best of them",
-    )
-    parser.add_argument(
-        "--dtype", metavar="T", help="the weights' type: float32, bfloat16 ... (default: the model's own)"
-    )
-    parser.add_argument(
-        "--quantisation", choices=("4bit", "8bit"), help="code the weights of linear layers and experts while loading"
-    )
-    parser.add_argument(
-        "--device-map",
-        metavar="MAP",
-        help='spread the layers: auto (cards, then the CPU), or JSON such as {"model": 0, "lm_head": "cpu"}',
-    )
-    parser.add_argument(
-        "--gpu-layers",
-        type=int,
-        metavar="N",
-        help="of a GGUF file: how many layers run on the card, -1 for all (default: none, with --device cuda all)",
-    )
-    parser.add_argument(
-        "--row-invariant",
-        action="store_true",
-        default=None,
-        help="of a left-to-right model: a row's logits are the same bits beside any rows, so that lossless texts are "
-        "their control's in bfloat16, too; somewhat slower",
-    )
 
 
 def loading(args: argparse.Namespace) -> dict[str, Any]:
@@ -103,8 +69,7 @@ def tell(name: str, options: Mapping[str, Any]) -> None:
     try:
         size = sized(name, options)
         if size.large:
-            line = size.beside(options.get("device") or "cpu", options.get("device_map"))
-            print(f"decoding-explorer: {printable(line)}", file=sys.stderr)
+            remark(size.beside(options.get("device") or "cpu", options.get("device_map")))
     except UserError:
         return
 
@@ -122,7 +87,7 @@ def downloads_told() -> Iterator[None]:
         key = (now.repo, now.bytes)
         last[key] = now  # before a word is said, so that whoever stops it then is told, too
         if key not in bars:
-            print(f"decoding-explorer: {printable(str(now))}", file=sys.stderr)
+            remark(str(now))
             bars[key] = tqdm(total=now.bytes, initial=now.done, unit="B", unit_scale=True, disable=None)
         bars[key].update(now.done - bars[key].n)
 
@@ -131,7 +96,7 @@ def downloads_told() -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         if any(download.done < download.bytes for download in last.values()):
-            print("decoding-explorer: the download was stopped; the same command goes on from there.", file=sys.stderr)
+            remark("the download was stopped; the same command goes on from there.")
         raise
     finally:
         for bar in bars.values():

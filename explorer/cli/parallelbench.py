@@ -5,29 +5,23 @@ import argparse
 from pathlib import Path
 
 from engines import UserError, parallelbench
-from explorer.cli.io import check_target, print_table, several, signed, write
-from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.io import check_target, print_table, signed, write
+from explorer.cli.loading import load, loading
+from explorer.cli.options import Command
 from explorer.cli.progress import counted
 from explorer.words import printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    several(parser, "--model", "NAME", "a masked model; repeatable; default: those in the file of --json")
-    add_loading(parser)
+    parser.several("--model", "NAME", "a masked model; repeatable; default: those in the file of --json")
+    parser.loading()
     grid = tuple(parallelbench.GRID)
-    several(parser, "--task", "T", "repeatable; default: all of the benchmark's", choices=grid)
-    parser.add_argument(
-        "--prompts",
-        type=int,
-        metavar="N",
-        help=f"held-out prompts per task (default: as many as in the file, else {parallelbench.PROMPTS})",
-    )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="also write every point here; models that the file has and that do not run now stay in it",
-    )
+    parser.several("--task", "T", "repeatable; default: all of the benchmark's", choices=grid)
+    about = f"held-out prompts per task (default: as many as in the file, else {parallelbench.PROMPTS})"
+    parser.option("--prompts", "N", about, type=int)
+    about = "also write every point here; models that the file has and that do not run now stay in it"
+    parser.option("--json", "FILE", about)
     parser.set_defaults(command=parallelbench_command)
 
 

@@ -1,13 +1,19 @@
-"""How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log."""
+"""How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log. And how a
+command ends that is told to (SIGTERM, as by `timeout`, a scheduler or a container): as at Ctrl-C, what was finished is
+kept."""
 
+import signal
 import sys
+import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from types import FrameType
 from typing import Any
 
+from explorer.cli.io import remark, say
 from explorer.words import printable
 
 QUIET = 30.0  # seconds without a line after which the next step gets one, although no part has ended
@@ -75,11 +81,6 @@ def time_left(seconds: float, done: int, total: int) -> str:
     return f", about {left / 60:.0f} min left" if left >= 90 else f", about {max(1.0, left):.0f} s left"
 
 
-def say(text: str) -> None:
-    """One line on standard error, at once."""
-    print(printable(text), file=sys.stderr, flush=True)
-
-
 @contextmanager
 def counted(**options: Any) -> Iterator[Callable[..., None]]:
     """Yields what is called with how much of how much is done, and of what; a bar shows it where standard error is a
@@ -109,7 +110,7 @@ def progress_of(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -
         else:
             yield lines
     except KeyboardInterrupt:  # whoever has something to keep catches it within
-        say("decoding-explorer: stopped before anything was finished; nothing is kept.")
+        remark("stopped before anything was finished; nothing is kept.")
         raise
 
 
@@ -118,3 +119,23 @@ def _bar(lines: Lines) -> Iterator[Progress]:
     with counted(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as show:
         ends = lines.ends
         yield lambda done, total: show(done, total, f"{bisect_right(ends, done)} of {len(ends)} {lines.what}")
+
+
+@contextmanager
+def as_at_ctrl_c(wanted: bool = True) -> Iterator[None]:
+    """Inside, the first SIGTERM does what SIGINT would, also where that is ignored, as for a job in the background of a
+    script; a second one ends the process at once. Only the main thread may ask for it; elsewhere nothing changes."""
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        asked = signal.getsignal(signal.SIGINT)
+        (asked if callable(asked) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: not set from Python

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import ASSETS, UserError
+from explorer.cli.options import Command
 from explorer.words import printable
 
 ROOT = ASSETS.parent
@@ -24,15 +25,14 @@ STATIC_README = "---\ntitle: Decoding Explorer\nsdk: static\napp_file: index.htm
 ACCEPT = ("y", "yes")
 
 
-def add_arguments(publish: argparse.ArgumentParser) -> None:
+def add_arguments(publish: Command) -> None:
     """Declare the options of `publish`."""
-    target = publish.add_mutually_exclusive_group(required=True)
-    target.add_argument("--space", metavar="OWNER/NAME", help="the app itself, as a Gradio Space")
-    target.add_argument(
-        "--static", metavar="OWNER/NAME", help="the site of `decoding-explorer site`, as a static Space"
+    publish.one_of(
+        ("--space", "OWNER/NAME", "the app itself, as a Gradio Space"),
+        ("--static", "OWNER/NAME", "the site of `decoding-explorer site`, as a static Space"),
     )
-    publish.add_argument("--yes", action="store_true", help="upload without asking")
-    publish.add_argument("--dry-run", action="store_true", help="show what would be uploaded; needs no token")
+    publish.flag("--yes", "upload without asking")
+    publish.flag("--dry-run", "show what would be uploaded; needs no token")
     publish.set_defaults(command=publish_command)
 
 
@@ -101,15 +101,12 @@ def _publish(name: str, sdk: str, files: dict[str, Path], args: argparse.Namespa
         raise UserError("there is no token for the Hub; set HF_TOKEN or log in with `hf auth login`.")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise UserError("the token for the Hub holds characters that no token has; copy it anew into HF_TOKEN.")
-    if not args.yes and not _agreed(name):
-        raise UserError("nothing was uploaded; answer 'yes' or add --yes.")
+    if not args.yes:
+        print(f"Upload to {name}? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ACCEPT:
+            raise UserError("nothing was uploaded; answer 'yes' or add --yes.")
     print(f"Published: {upload(name, sdk, files)}")
     return 0
-
-
-def _agreed(name: str) -> bool:
-    print(f"Upload to {name}? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ACCEPT
 
 
 def upload(name: str, sdk: str, files: dict[str, Path]) -> str:
@@ -144,19 +141,15 @@ def _of_network(error: Exception) -> bool:
 
 
 def _refusal(name: str, error: Any) -> str:
-    """What an answer of the Hub means."""
+    """What an answer of the Hub means, without the token that it was sent."""
+    from huggingface_hub import get_token
+
     code = error.response.status_code if error.response is not None else 0
     if code == 401:
         return "the Hub does not accept the token; set a valid HF_TOKEN or log in again with `hf auth login`."
     if code in (403, 404):
         return f"the token has no right to write to '{name}'; check the owner, and that the token may write."
-    message = _without_token(" ".join(str(error.server_message or "").split()))[:SAID]
-    return f"the Hub refused the upload ({code or 'no status'}): {message}"
-
-
-def _without_token(message: str) -> str:
-    """What a server says, without the token that it was sent: an answer may repeat a request."""
-    from huggingface_hub import get_token
-
-    token = get_token()
-    return message.replace(token, "(the token)") if token else message
+    message = " ".join(str(error.server_message or "").split())
+    if token := get_token():  # an answer may repeat a request
+        message = message.replace(token, "(the token)")
+    return f"the Hub refused the upload ({code or 'no status'}): {message[:SAID]}"

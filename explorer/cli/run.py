@@ -4,83 +4,76 @@ a table)."""
 import argparse
 import json
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import engines
 from engines import MethodInfo, Trace, UserError, texts
-from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_PROMPT_BYTES,
     check_target,
-    key_values,
-    own_methods,
     print_answer,
     print_json,
     print_lines,
     read_bytes,
-    several,
+    remark,
+    say,
     write,
 )
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import OPTION, add_length, with_length
+from explorer.cli.loading import load, loading
+from explorer.cli.options import OPTION, Command, key_values, with_length, with_part
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
 from explorer.figures.strip import by_end_rule, of_end
 from explorer.figures.verdict import cut_at
 from explorer.fitting import first, needed, wants
-from explorer.words import printable
 
 INTERRUPTED = 130
 HEADS = {"target_calls": "model calls"}  # where a column is not called as the field is
 Models = dict[str, Any]  # name -> loaded model
 
 
-def add_run(run: argparse.ArgumentParser) -> None:
+def add_run(run: Command) -> None:
     """Declare the options of `run`."""
-    run.add_argument(
-        "--method",
-        metavar="M",
-        help="the method's slug; `decoding-explorer methods` lists them; with --method-file the one in the file",
-    )
+    about = "the method's slug; `decoding-explorer methods` lists them; with --method-file the one in the file"
+    run.option("--method", "M", about)
     _add_shared(run)
-    run.add_argument(
-        "--detail", choices=("none", "light", "full"), default="full", help="how much a step records (default full)"
-    )
-    run.add_argument("--json", metavar="FILE", help="write the trace here; - prints the trace instead of the text")
-    run.add_argument("--stats", action="store_true", help="print counts and times on standard error")
-    own_methods(run)
+    about = "how much a step records (default full)"
+    run.option("--detail", None, about, choices=("none", "light", "full"), default="full")
+    run.option("--json", "FILE", "write the trace here; - prints the trace instead of the text")
+    run.flag("--stats", "print counts and times on standard error")
+    run.method_files()
     run.set_defaults(command=run_command)
 
 
-def add_compare(compare: argparse.ArgumentParser) -> None:
+def add_compare(compare: Command) -> None:
     """Declare the options of `compare`."""
-    several(compare, "--method", "M", "a method's slug; give it once per method", required=True)
+    compare.several("--method", "M", "a method's slug; give it once per method", required=True)
     _add_shared(compare, "[M:]", "s that have it, or of one")
-    compare.add_argument("--json", action="store_true", help="print the table as JSON")
-    compare.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as <method>.json")
-    own_methods(compare)
+    compare.flag("--json", "print the table as JSON")
+    compare.option("--traces", "FOLDER", "write each trace into this folder as <method>.json")
+    compare.method_files()
     compare.set_defaults(command=compare_command)
 
 
-def _add_shared(parser: argparse.ArgumentParser, only: str = "", whose: str = "") -> None:
+def _add_shared(parser: Command, only: str = "", whose: str = "") -> None:
     """only, whose: what more --param may name, and say, where there are several methods."""
-    prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", metavar="TEXT", help="the prompt")
-    prompt.add_argument("--prompt-ids", metavar="IDS", help='the prompt as token ids, for example "5 17 4"')
-    prompt.add_argument("--prompt-file", metavar="FILE", help="a UTF-8 file that holds the prompt; - is standard input")
-    several(parser, "--model", "[ROLE=]NAME", "a model's name, hub id, folder or GGUF file; large=NAME sets a role")
-    add_part(parser)
-    add_loading(parser)
-    several(parser, "--option", "NAME=VALUE", "an option of the model's loader, for example mask_id=126336")
-    several(parser, "--param", f"{only}NAME=VALUE", f"a parameter of the method{whose}; `methods M` lists them")
-    add_length(parser)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
-    parser.add_argument("--max-steps", type=int, metavar="N", help="stop after N steps")
-    parser.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
+    parser.one_of(
+        ("--prompt", "TEXT", "the prompt"),
+        ("--prompt-ids", "IDS", 'the prompt as token ids, for example "5 17 4"'),
+        ("--prompt-file", "FILE", "a UTF-8 file that holds the prompt; - is standard input"),
+    )
+    parser.several("--model", "[ROLE=]NAME", "a model's name, hub id, folder or GGUF file; large=NAME sets a role")
+    parser.part()
+    parser.loading()
+    parser.several("--option", "NAME=VALUE", "an option of the model's loader, for example mask_id=126336")
+    parser.several("--param", f"{only}NAME=VALUE", f"a parameter of the method{whose}; `methods M` lists them")
+    parser.length()
+    parser.option("--seed", "N", "seed of all randomness (default 0)", type=int, default=0)
+    parser.option("--max-steps", "N", "stop after N steps", type=int)
+    parser.option("--max-seconds", "S", "stop after S seconds", type=float)
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -103,9 +96,9 @@ def run_command(args: argparse.Namespace) -> int:
         )
         if (cut := cut_at(trace)) is not None:
             stats += f"; cut at {cut} tokens: raise {OPTION}"
-        print(printable(stats), file=sys.stderr)
+        say(stats)
     if trace.end.reason == "budget":
-        print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)
+        remark(trace.end.message)
     return code
 
 
@@ -178,6 +171,10 @@ def to_its_end(run: Any) -> int:
 def row(trace: Trace, first: Trace) -> dict[str, Any]:
     """One line of the comparison: counts, measured seconds, and where the output leaves that of the first method."""
     t, calls = trace.totals, sum(target_calls(step, target_role(trace)) for step in trace.steps)
+    at = first_difference(answer_ids(first), answer_ids(trace))
+    parted = "same" if at is None else f"token {at}"
+    if first.header.prompt_ids != trace.header.prompt_ids:
+        parted = "other tokens"
     return {
         "method": trace.header.method,
         "model": "+".join(m.name for m in trace.header.models),
@@ -189,17 +186,9 @@ def row(trace: Trace, first: Trace) -> dict[str, Any]:
         "tokens": t.tokens,
         "tokens_per_call": gained(trace) / calls if calls else None,
         "seconds": t.model_seconds + t.method_seconds,
-        "first_difference": divergence(answer_ids(first), answer_ids(trace))
-        if first.header.prompt_ids == trace.header.prompt_ids
-        else "other tokens",
+        "first_difference": parted,
         "text": trace.text,
     }
-
-
-def divergence(a: Sequence[int], b: Sequence[int]) -> str:
-    """Where two outputs part, counted in tokens of the answer."""
-    at = first_difference(a, b)
-    return "same" if at is None else f"token {at}"
 
 
 def only_own(files: Sequence[str]) -> str:
@@ -245,8 +234,7 @@ def read_prompt(args: argparse.Namespace) -> str | list[int]:
 
 
 def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Each method's share: `name=value` goes to every method that declares it, `method:name=value` to that one. Raises
-    UserError."""
+    """Each method's share: `name=value` goes to all that declare it, `method:name=value` to one. Raises UserError."""
     shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
     declared = {info.slug: {p.name for p in info.params} for info in infos}
     for key, value in given.items():

@@ -6,6 +6,7 @@ import time
 
 from engines import UserError
 from explorer.cli.io import check_target, print_json, print_table, read_traces, write
+from explorer.cli.options import Command
 from explorer.figures.calls import many
 from explorer.runs.cards import Kept
 from explorer.runs.journal import recover
@@ -21,12 +22,12 @@ CHANGED = {
 }
 
 
-def add_arguments(runs: argparse.ArgumentParser) -> None:
+def add_arguments(runs: Command) -> None:
     """Declare the actions and their options."""
     runs.set_defaults(command=list_command, json=False)
     actions = runs.add_subparsers(metavar="ACTION", dest="action")
     listing = actions.add_parser("list", help="the kept runs, newest first (what `runs` alone does)")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.flag("--json", "print JSON")
     listing.set_defaults(command=list_command)
     for name, command, words in (
         ("show", show_command, "what is known of a run"),
@@ -37,15 +38,15 @@ def add_arguments(runs: argparse.ArgumentParser) -> None:
         ("export", export_command, "write a run's trace, for `replay`, `fork` and `export`"),
     ):
         action = actions.add_parser(name, help=words)
-        action.add_argument("id", metavar="ID", help="a run's id, or as much of its beginning as names one run")
+        action.option("id", "ID", "a run's id, or as much of its beginning as names one run")
         if name == "export":
-            action.add_argument("out", metavar="OUT", help="the file to write; - is standard output")
+            action.option("out", "OUT", "the file to write; - is standard output")
         if name == "show":
-            action.add_argument("--json", action="store_true", help="print JSON")
+            action.flag("--json", "print JSON")
         action.set_defaults(command=command)
     keep = actions.add_parser("keep", help="keep the trace of a file")
-    keep.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
-    keep.add_argument("--label", default="", metavar="TEXT", help="a name for the list")
+    keep.option("file", "FILE", "a trace as `run --json` writes it; - is standard input")
+    keep.option("--label", "TEXT", "a name for the list", default="")
     keep.set_defaults(command=keep_command)
     mend = actions.add_parser("recover", help="make runs of what processes that were killed left behind")
     mend.set_defaults(command=recover_command)
@@ -79,7 +80,7 @@ def list_command(args: argparse.Namespace) -> int:
     keep = store()
     cards = keep.cards()
     if args.json:
-        print_json(
+        return print_json(
             {
                 "folder": str(keep.folder),
                 "bytes": keep.used(),
@@ -88,7 +89,6 @@ def list_command(args: argparse.Namespace) -> int:
                 "broken": keep.broken,
             }
         )
-        return 0
     rows = [
         (
             c.id,
@@ -137,8 +137,7 @@ def show_command(args: argparse.Namespace) -> int:
     keep = store()
     card = keep.card(find(keep, args.id))
     if args.json:
-        print_json(card)
-        return 0
+        return print_json(card)
     calls = "unknown" if card.forwards is None else f"{card.forwards:,}"
     cost = f"{many(card.tokens, 'token')} in {card.calls or f'{calls} model calls'} and {many(card.steps, 'step')}"
     lines = {

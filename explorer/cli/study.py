@@ -7,33 +7,25 @@ from collections.abc import Callable, Sequence
 
 import engines
 from engines import Study, StudyInfo, UserError
-from explorer.cli.io import (
-    MAX_FILE_BYTES,
-    check_target,
-    key_values,
-    print_json,
-    print_table,
-    read_bytes,
-    several,
-    write,
-)
+from explorer.cli.io import MAX_FILE_BYTES, check_target, print_json, print_table, read_bytes, write
+from explorer.cli.options import Command, key_values
 from explorer.cli.progress import counted
 from explorer.words import printable
 
 SHOWN = 40  # rows of a table in the terminal
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the study; without one they are listed")
-    several(parser, "--set", "X=Y", "an input; repeatable")
-    parser.add_argument("--inputs", action="store_true", help="say what can be set, and compute nothing")
-    parser.add_argument("--open", metavar="FILE", help="read a study that was saved with --json, and compute nothing")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="the whole record as JSON")
-    parser.add_argument("--csv", nargs="?", const="-", metavar="FILE", help="a table as CSV")
-    parser.add_argument("--table", default="", metavar="NAME", help="the table of --csv (default: the first)")
-    parser.add_argument("--svg", metavar="FILE", help="a figure as SVG")
-    parser.add_argument("--figure", default="", metavar="NAME", help="the figure of --svg (default: the first)")
+    parser.option("name", "NAME", "the study; without one they are listed", nargs="?")
+    parser.several("--set", "X=Y", "an input; repeatable")
+    parser.flag("--inputs", "say what can be set, and compute nothing")
+    parser.option("--open", "FILE", "read a study that was saved with --json, and compute nothing")
+    parser.option("--json", "FILE", "the whole record as JSON", nargs="?", const="-")
+    parser.option("--csv", "FILE", "a table as CSV", nargs="?", const="-")
+    parser.option("--table", "NAME", "the table of --csv (default: the first)", default="")
+    parser.option("--svg", "FILE", "a figure as SVG")
+    parser.option("--figure", "NAME", "the figure of --svg (default: the first)", default="")
     parser.set_defaults(command=study_command)
 
 
@@ -48,8 +40,7 @@ def study_command(args: argparse.Namespace) -> int:
     info = engines.get_study(args.name).info
     if args.inputs:
         return describe(info, bool(args.json))
-    for target in (args.json, args.csv, args.svg):
-        check_target(target)
+    check_target(args.json, args.csv, args.svg)
     return tell(computed(info.slug, key_values(args.set, "--set")), args)
 
 
@@ -69,8 +60,7 @@ def list_command(args: argparse.Namespace) -> int:
     """All studies; a file that does not load is named with its reason."""
     infos, broken = engines.list_studies(), engines.broken_studies()
     if args.json:
-        print_json({"studies": infos, "broken": broken})
-        return 0
+        return print_json({"studies": infos, "broken": broken})
     print_table(
         ("study", "inputs", "title", "paper", "what"),
         [(i.slug, ", ".join(p.name for p in i.inputs), i.title, i.paper, i.summary) for i in infos],
@@ -83,8 +73,7 @@ def list_command(args: argparse.Namespace) -> int:
 def describe(info: StudyInfo, as_json: bool) -> int:
     """One study: what it is and what can be set."""
     if as_json:
-        print_json(info)
-        return 0
+        return print_json(info)
     print(f"{info.title} ({info.slug}), {info.paper}\n{info.summary}\ndeparts from the paper: {info.departures}\n")
     print_table(
         ("input", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.help) for p in info.inputs]

@@ -2,59 +2,38 @@
 several processes or on a cluster."""
 
 import argparse
-import sys
 from functools import partial
 from typing import Any
 
 import engines
 from engines import UserError
 from engines.tasks import TASKS
-from explorer.cli.io import (
-    check_target,
-    complain,
-    key_values,
-    own_methods,
-    positive,
-    print_lines,
-    several,
-    signed,
-    write_json,
-)
-from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.new_tokens import LENGTH, add_length, with_length
+from explorer.cli.io import check_target, complain, print_lines, remark, say, signed, write_json
+from explorer.cli.loading import load, loading
+from explorer.cli.options import LENGTH, Command, key_values, positive, with_length
 from explorer.cli.run import INTERRUPTED
 from explorer.words import printable
 
 
-def add_arguments(sweep: argparse.ArgumentParser) -> None:
+def add_arguments(sweep: Command) -> None:
     """Declare the options."""
-    several(sweep, "--method", "M", "repeatable; default: all methods that fit the model")
-    sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    add_loading(sweep)
+    sweep.several("--method", "M", "repeatable; default: all methods that fit the model")
+    sweep.option("--model", "NAME", "the model that all of them run on", required=True)
+    sweep.loading()
     two = "two may vary: a curve along the first for each value of the second"
-    several(sweep, "--param", "NAME=VALUES", f"0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; {two}")
-    add_length(sweep, "as many as the task's answers need")
-    several(sweep, "--task", "T", "repeatable; default: all tasks", choices=tuple(TASKS))
-    sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
-    sweep.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every run (default 0)")
-    sweep.add_argument(
-        "--seconds", type=float, metavar="S", help="stop after S seconds; every method then counts on the same prompts"
-    )
-    sweep.add_argument("--runs", type=positive, metavar="N", help="stop after N new runs")
-    sweep.add_argument(
-        "--resume",
-        action="store_true",
-        help="take runs that were finished before, with the same weights, code, prompt and seed",
-    )
-    sweep.add_argument(
-        "--workers", type=positive, default=1, metavar="N", help="local processes, each with its own model (default 1)"
-    )
-    sweep.add_argument(
-        "--threads", type=positive, metavar="N", help="threads of each worker (default: an equal share of the cores)"
-    )
-    sweep.add_argument("--ray", metavar="ADDRESS", help="run the workers on a Ray cluster; local starts one here")
-    sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
-    own_methods(sweep)
+    sweep.several("--param", "NAME=VALUES", f"0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; {two}")
+    sweep.length("as many as the task's answers need")
+    sweep.several("--task", "T", "repeatable; default: all tasks", choices=tuple(TASKS))
+    sweep.option("--prompts", "N", "held-out prompts per task (default 8)", type=positive, default=8)
+    sweep.option("--seed", "N", "seed of every run (default 0)", type=int, default=0)
+    sweep.option("--seconds", "S", "stop after S seconds; every method then counts on the same prompts", type=float)
+    sweep.option("--runs", "N", "stop after N new runs", type=positive)
+    sweep.flag("--resume", "take runs that were finished before, with the same weights, code, prompt and seed")
+    sweep.option("--workers", "N", "local processes, each with its own model (default 1)", type=positive, default=1)
+    sweep.option("--threads", "N", "threads of each worker (default: an equal share of the cores)", type=positive)
+    sweep.option("--ray", "ADDRESS", "run the workers on a Ray cluster; local starts one here")
+    sweep.option("--json", "FILE", "also write every point with every task here")
+    sweep.method_files()
     sweep.set_defaults(command=sweep_command)
 
 
@@ -69,10 +48,7 @@ def sweep_command(args: argparse.Namespace) -> int:
     stopped = workers.until(args.seconds)
     sweep = _asked(args, load(args.model, options))
     ways = len(sweep.tasks) * args.prompts
-    print(
-        f"{len(sweep.settings)} settings on {ways} prompts of {len(sweep.tasks)} tasks: {sweep.total} runs",
-        file=sys.stderr,
-    )
+    say(f"{len(sweep.settings)} settings on {ways} prompts of {len(sweep.tasks)} tasks: {sweep.total} runs")
     code = 0
     try:
         here = partial(workers.in_turn, sweep.model, stopped=stopped)
@@ -128,11 +104,9 @@ def _told(sweep: Any, args: argparse.Namespace) -> int:
         print(printable(heading))
         print_lines(quality.rows(points))
         print(quality.LEGEND)
-    print(f"{sweep.fresh} runs made, {sweep.reused} taken from before, {sweep.left} left", file=sys.stderr)
+    say(f"{sweep.fresh} runs made, {sweep.reused} taken from before, {sweep.left} left")
     if sweep.left:
-        print(
-            "decoding-explorer: not everything ran; the same command with --resume goes on from here.", file=sys.stderr
-        )
+        remark("not everything ran; the same command with --resume goes on from here.")
     for label, reason in sweep.refused.items():
         complain(f"{label} did not run: {reason}")
     return 2 if sweep.refused else 0

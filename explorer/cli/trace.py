@@ -2,79 +2,48 @@
 JSON, table; pictures: see cli_export)."""
 
 import argparse
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 import engines
 from engines import Step, Trace, TraceError, UserError
-from explorer.cli import export as cli_export
 from explorer.cli.io import (
-    GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
-    own_methods,
     print_json,
     read_bytes,
     read_traces,
-    several,
+    say,
     text_of,
     unpacked,
     write,
 )
+from explorer.cli.options import Command
 from explorer.cli.run import split_role
-from explorer.export.events import csv_text, events_csv, inert
-from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
+from explorer.figures.calls import many
 from explorer.importers import IMPORTERS, import_trace
-from explorer.words import COSTS, heading, printable, step_fields, step_lines
+from explorer.words import heading, printable, step_fields, step_lines
 
 Fields = dict[str, Any]
-TABLE = (
-    "run,method,models,seed,step,target_calls,other_calls,work,tokens_fed,model_seconds,method_seconds,positions,tokens,"
-    "causes,text,note"
-)
 
 
-def add_replay(replay: argparse.ArgumentParser) -> None:
+def add_replay(replay: Command) -> None:
     """Declare the options of `replay`."""
-    replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
-    replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
-    replay.add_argument(
-        "--rerun",
-        action="store_true",
-        help="decode again from the header and say whether the trace repeats (exit 1 if not)",
-    )
-    several(replay, "--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
-    replay.add_argument("--json", action="store_true", help="print JSON")
-    own_methods(replay)
+    replay.option("file", "FILE", "a trace as `run --json` writes it; - is standard input")
+    replay.option("--step", "N", "this step only, with its scores and candidates", type=int)
+    replay.flag("--rerun", "decode again from the header and say whether the trace repeats (exit 1 if not)")
+    replay.several("--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
+    replay.flag("--json", "print JSON")
+    replay.method_files()
     replay.set_defaults(command=replay_command)
 
 
-def add_export(export: argparse.ArgumentParser) -> None:
-    """Declare the options of `export`."""
-    export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
-    kind = export.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
-    kind.add_argument("--json", metavar="FILE", help="the validated trace, or a list of them; - is standard output")
-    kind.add_argument("--csv", metavar="FILE", help="a table with one line per step; - is standard output")
-    kind.add_argument(
-        "--events-csv", metavar="FILE", help="a table with one line per token written or drafted; - is standard output"
-    )
-    kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
-    cli_export.add_arguments(export, kind)
-    export.add_argument("--title", default="", help="the page's title")
-    own_methods(export)  # for the views that lie beside them
-    export.set_defaults(command=export_command)
-
-
-def add_import(parser: argparse.ArgumentParser) -> None:
+def add_import(parser: Command) -> None:
     """Declare the options of `import`."""
-    parser.add_argument(
-        "file", metavar="FILE", help="a record of another program, plain or gzipped; - is standard input"
-    )
-    parser.add_argument("--format", default="auto", metavar="F", help=f"auto (default), trace, {', '.join(IMPORTERS)}")
-    parser.add_argument("--json", required=True, metavar="FILE", help="write the trace here; - is standard output")
+    parser.option("file", "FILE", "a record of another program, plain or gzipped; - is standard input")
+    parser.option("--format", "F", f"auto (default), trace, {', '.join(IMPORTERS)}", default="auto")
+    parser.option("--json", "FILE", "write the trace here; - is standard output", required=True)
     parser.set_defaults(command=import_command)
 
 
@@ -84,7 +53,7 @@ def import_command(args: argparse.Namespace) -> int:
     trace = read_record(args.file, args.format)
     write(args.json, trace.to_json())
     if trace.header.missing:
-        print(printable(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " ")), file=sys.stderr)
+        say(f"not recorded: {', '.join(trace.header.missing)}".replace("_", " "))
     return 0
 
 
@@ -92,7 +61,7 @@ def read_record(name: str, form: str) -> Trace:
     """The trace in a file of another program. Raises UserError that names the file."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
-        return import_trace(text_of(unpacked(data) if data[:2] == GZIP_MAGIC else data, name), form)
+        return import_trace(text_of(unpacked(data), name), form)
     except (TraceError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
         raise UserError(f"'{name}' cannot be read: {error}") from None
 
@@ -110,8 +79,7 @@ def replay_command(args: argparse.Namespace) -> int:
         )
     steps = trace.steps if args.step is None else [trace.steps[args.step]]
     if args.json:
-        print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
-        return 0
+        return print_json([step_fields(trace, step, detailed=args.step is not None) for step in steps])
     if args.step is None:
         for line in heading(trace):
             print(line)
@@ -127,7 +95,7 @@ def replay_command(args: argparse.Namespace) -> int:
 def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
     """Decode again from the header; exit 1 where the new run differs."""
     again = rerun(trace, args.model)
-    difference = first_difference(trace, again)
+    difference = departure(trace, again)
     if args.json:
         print_json(
             {
@@ -145,8 +113,7 @@ def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
 
 
 def rerun(trace: Trace, models: list[str]) -> Trace:
-    """The same run again: method, parameters, seed and edits of the header, models by their names. Raises UserError if
-    one is not known."""
+    """The run again by its header: method, parameters, seed, edits, models by name. Raises UserError."""
     h = trace.header
     if h.imported_from:
         raise UserError(f"the trace was imported from {h.imported_from}; it cannot be run again here.")
@@ -179,9 +146,8 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
     return run.trace()
 
 
-def first_difference(a: Trace, b: Trace) -> str | None:
-    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None if they do not. Times
-    may differ."""
+def departure(a: Trace, b: Trace) -> str | None:
+    """Where two traces part in what they decoded (positions, tokens, forwards), in words; None: nowhere."""
     for record, other in zip(a.header.models, b.header.models, strict=False):
         if record.sha256 and other.sha256 and record.sha256 != other.sha256:
             return (
@@ -209,50 +175,3 @@ def first_difference(a: Trace, b: Trace) -> str | None:
 def written_tokens(step: Step) -> list[tuple[int, int]]:
     """Positions and tokens of a step, in the order in which they were decided."""
     return list(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else []
-
-
-def export_command(args: argparse.Namespace) -> int:
-    """Write traces in another form."""
-    if picture := cli_export.wanted(args):
-        return cli_export.pictures_command(args, picture)
-    target = next(path for path in (args.html, args.json, args.csv, args.events_csv, args.python) if path is not None)
-    check_target(target)
-    traces = read_traces(args.file)
-    if args.html is not None:
-        from explorer.export.html import export_html
-
-        write(target, export_html(traces, args.title or " and ".join(dict.fromkeys(t.header.title for t in traces))))
-    elif args.json is not None:
-        write(target, traces[0].to_json() if len(traces) == 1 else "[" + ",\n".join(t.to_json() for t in traces) + "]")
-    elif args.python is not None:
-        from explorer.export.python import lines
-
-        write(target, lines(traces).removesuffix("\n"))
-    elif args.events_csv is not None:
-        write(target, events_csv(traces).removesuffix("\n"))
-    else:
-        write(target, table(traces).removesuffix("\n"))
-    return 0
-
-
-def table(traces: list[Trace]) -> str:
-    """CSV with one line per step: which run, its cost, what it wrote."""
-    rows = []
-    for number, trace in enumerate(traces):
-        text = {piece.id: piece.text for piece in trace.pieces}
-        models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
-        for step in trace.steps:
-            at = written_tokens(step)
-            cost = ["" if name in trace.header.missing else value for name, value in _spent(step, target)]
-            causes = " ".join(dict.fromkeys(step.commits.causes)) if step.commits else ""
-            words = ["".join(text.get(t, "") for _, t in at), step.note]
-            which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
-            ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
-            rows.append([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
-    return csv_text(TABLE.split(","), rows)
-
-
-def _spent(step: Step, target: str) -> list[tuple[str, Any]]:
-    """(field that it needs, value) of a step's costs, in the order of the table's columns."""
-    calls = [("forwards", target_calls(step, target)), ("forwards", other_calls(step, target))]
-    return [*calls, ("work", layer_rows(step)), *((name, getattr(step, name)) for name in COSTS[2:])]

@@ -4,20 +4,17 @@ import argparse
 
 import engines
 from explorer.cli.io import print_json, print_table
-from explorer.cli.loading import add_loading, loading
+from explorer.cli.loading import loading
+from explorer.cli.options import Command
 from explorer.words import printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Command) -> None:
     """Declare the options."""
-    parser.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
-    parser.add_argument(
-        "--checkers",
-        metavar="FOLDER",
-        help="the folder of their checkers (default: that of a checkout)",
-    )
-    add_loading(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.option("folder", "FOLDER", "a folder of golden JSON files")
+    parser.option("--checkers", "FOLDER", "the folder of their checkers (default: that of a checkout)")
+    parser.loading()
+    parser.flag("--json", "print JSON")
     parser.set_defaults(command=verify_command)
 
 
@@ -26,8 +23,7 @@ def verify_command(args: argparse.Namespace) -> int:
     reports = engines.verify(args.folder, checkers=args.checkers, loading=loading(args))
     failed = sum(r.state == "failed" for r in reports)
     if args.json:
-        print_json(reports)
-        return int(failed > 0)
+        return print_json(reports, int(failed > 0))
     print_table(("file", "state", "cases", "run"), [(r.file, r.state, r.cases, r.covered) for r in reports])
     for r in reports:
         if r.mismatch:

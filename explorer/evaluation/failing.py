@@ -50,17 +50,22 @@ def keep_failing(results: Mapping[str, Any], lm: DecodingLM, most: int, store: R
     failures = []
     for task, samples in results.get("samples", {}).items():
         for marked in list(failing(samples, better.get(task, {})))[:most]:
-            failures.append(_kept(task, marked, lm, store))
+            item = lm.item(marked.context, marked.gen_kwargs)
+            trace = item.run(lm.model, "full")
+            step, how = went_wrong(trace, marked)
+            run = store.save(trace, f"{task}, item {marked.doc}: wrong"[:MAX_LABEL])
+            same = item.text(trace, lm.model) == marked.answer
+            failures.append(Failed(task, marked.doc, run, step, how, same))
     return failures
 
 
 def failing(samples: Sequence[Mapping[str, Any]], higher_is_better: Mapping[str, Any]) -> Iterator[Marked]:
-    """The items to which every metric that says right or wrong (0 or 1, higher is better) gives 0, under every filter,
-    in their order."""
+    """The items, in their order, to which every metric of right (1) or wrong (0) gives 0 under every filter."""
     marks: dict[int, list[bool]] = {}
     first: dict[int, Mapping[str, Any]] = {}
     for sample in samples:
-        if not _decoded(sample):
+        asked = sample["arguments"][0]
+        if len(asked) != 2 or not isinstance(asked[1], Mapping):  # it is scored
             continue
         number = sample["doc_id"]
         first.setdefault(number, sample)
@@ -72,26 +77,9 @@ def failing(samples: Sequence[Mapping[str, Any]], higher_is_better: Mapping[str,
             answer = sample["resps"][0][0]
             filtered = sample["filtered_resps"][0]
             filtered = filtered if isinstance(filtered, str) else answer
-            yield Marked(number, context, gen_kwargs, answer, filtered, _references(sample["target"]))
-
-
-def _decoded(sample: Mapping[str, Any]) -> bool:
-    asked = sample["arguments"][0]
-    return len(asked) == 2 and isinstance(asked[1], Mapping)
-
-
-def _references(target: Any) -> list[str]:
-    several = target if isinstance(target, (list, tuple)) else [target]
-    return [reference for reference in several if isinstance(reference, str) and reference.strip()]
-
-
-def _kept(task: str, marked: Marked, lm: DecodingLM, store: RunStore) -> Failed:
-    item = lm.item(marked.context, marked.gen_kwargs)
-    trace = item.run(lm.model, "full")
-    step, how = went_wrong(trace, marked)
-    label = f"{task}, item {marked.doc}: wrong"
-    run = store.save(trace, label[:MAX_LABEL])
-    return Failed(task, marked.doc, run, step, how, item.text(trace, lm.model) == marked.answer)
+            target = sample["target"] if isinstance(sample["target"], (list, tuple)) else [sample["target"]]
+            references = [text for text in target if isinstance(text, str) and text.strip()]
+            yield Marked(number, context, gen_kwargs, answer, filtered, references)
 
 
 def went_wrong(trace: Trace, marked: Marked) -> tuple[int, str]:

@@ -1,9 +1,10 @@
 """What the harness asks for, one request each, in a form that can be sent to another process and found again on disk:
-an answer to decode, or a text to score."""
+an answer to decode, or a text to score; and what the answers to a task cost, in the figures of `decoding-explorer
+compare`."""
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -93,8 +94,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A text whose tokens from `start` on are scored by the method's model itself, in one forward. left_out: see
-    `Answer`."""
+    """Tokens from `start` on, scored by the method's model in one forward. left_out: see `Answer`."""
 
     method: str
     ids: list[int]
@@ -138,3 +138,42 @@ def key(item: Item | Scored, weights: Sequence[Any] | None) -> str | None:
     asked = msgspec.json.encode(item, order="deterministic").decode()
     decides = ["eval", type(item).__name__, engines.code_version(), list(weights), asked]
     return hashlib.sha256(msgspec.json.encode(decides)).hexdigest()
+
+
+COUNTS = ("steps", "target_calls", "other_calls", "work", "tokens_fed", "tokens", "seconds")
+HEADS = {"target_calls": "model calls", "tokens_per_call": "tokens per call", "other_calls": "other calls"}
+HEADS |= {"tokens_fed": "tokens fed", "reused": "from before"}
+SHOWN = ("answers", "target_calls", "tokens_per_call", "other_calls", "work", "tokens_fed", "tokens", "seconds", "cut")
+LEGEND = (
+    "per answer, but for answers, cut (at max_new_tokens, with no end mark), shortened (its context was too long and "
+    "lost its beginning) and from before (answered in an earlier run, with the seconds of then); work: rows x layers; "
+    "seconds: model and method, without recording"
+)
+
+
+def means(answers: Sequence[Answer], reused: int) -> dict[str, Any]:
+    """Means per answer to a task, and what all calls gave together; tokens per call is None where nothing was decoded.
+    reused: how many were given in an earlier run."""
+    calls = sum(answer.target_calls for answer in answers)
+    gained = sum(answer.gained for answer in answers)
+    decoded = any(answer.score is None for answer in answers)
+    return {
+        "answers": len(answers),
+        "reused": reused,
+        **{name: sum(getattr(answer, name) for answer in answers) / len(answers) for name in COUNTS},
+        "tokens_per_call": gained / calls if decoded and calls else None,
+        "cut": sum(answer.cut for answer in answers),
+        "shortened": sum(answer.left_out > 0 for answer in answers),
+    }
+
+
+def table(costs: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """Heads and rows, one task each."""
+    shown = [*SHOWN, "shortened", "reused"]
+    heads = ["task", *(HEADS.get(name, name) for name in shown)]
+    return heads, [[task, *(_short(cost[name]) for name in shown)] for task, cost in costs.items()]
+
+
+def _short(value: Any) -> Any:
+    """A mean of large counts without its decimals."""
+    return round(value) if isinstance(value, float) and value >= 100 else value

@@ -1,5 +1,6 @@
-"""A method and its model as a model of lm-evaluation-harness. Importing this file registers it there as
-`decoding-explorer`."""
+"""A method and its model as a model of lm-evaluation-harness, and what a task asks of generation (`until`,
+`max_gen_toks`, `temperature`, ...) as parameters of the method; what it cannot do is refused. Importing this file
+registers the model there as `decoding-explorer`."""
 
 import os
 from collections import Counter, defaultdict
@@ -15,12 +16,11 @@ from lm_eval import utils
 from tqdm import tqdm
 
 import engines
-from engines import UserError
+from engines import MethodInfo, Param, UserError
 from explorer.bench.cells import Files, weights_of
+from explorer.bench.quality import fitted
 from explorer.bench.workers import crew
-from explorer.evaluation.asked import LENGTH, asked_of, checked
-from explorer.evaluation.costs import Costs
-from explorer.evaluation.items import Answer, Item, Scored, key, main_model
+from explorer.evaluation.items import Answer, Item, Scored, key, main_model, means
 
 NAME = "decoding-explorer"
 Request = Any  # lm_eval.api.instance.Instance
@@ -70,7 +70,8 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         self.main = main_model(method, self.model)
         self._decode = crew(partial(_here, self.model), str(model), loading, workers, threads, ray)
         self._kept, self._weights = Files(Answer), weights_of(method, self.model)
-        self._costs: dict[str, Costs] = {}
+        self._answered: dict[str, list[Answer]] = defaultdict(list)  # by task
+        self._reused: Counter[str] = Counter()
         self._scoring: list[str] = []  # the task of each request that is being scored
         self.tokenizer = getattr(self.main.tokenizer, "tokenizer", None)
 
@@ -196,13 +197,15 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
                     self._kept.put(name, answer)
                 bar.update()
         for i, task in enumerate(tasks):
-            self._costs.setdefault(task, Costs()).add(by_index[i], reused=i in before)
+            self._answered[task].append(by_index[i])
+            self._reused[task] += i in before
         return [by_index[i] for i in range(len(items))]
 
     def get_model_info(self) -> dict[str, Any]:
         """For `results["config"]`: what ran, and what it cost by task since this was last asked."""
-        costs = {task: cost.means() for task, cost in self._costs.items()}
-        self._costs = {}
+        costs = {task: means(answers, self._reused[task]) for task, answers in self._answered.items()}
+        self._answered.clear()
+        self._reused.clear()
         models = [loaded_model.record for loaded_model in engines.assign_roles(self.info, self.model).values()]
         if (drafter := getattr(self.main, "drafter", None)) is not None:
             models.append(drafter.record("head", self.main.record))
@@ -221,3 +224,78 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
 def _here(model: Any, items: Sequence[Item | Scored]) -> Generator[Answer, None, None]:
     for item in items:
         yield item.work(model)
+
+
+LENGTH, TEMPERATURE = "max_new_tokens", "temperature"
+USUAL_LENGTH = 256  # where a task says none: that of the harness's own models
+OF_SAMPLING = {"top_p", "top_k", "min_p", "typical_p"}  # without effect where nothing is drawn
+NEUTRAL = {"top_p": 1, "top_k": 0, "min_p": 0, "typical_p": 1, "num_beams": 1, "repetition_penalty": 1}
+
+
+def checked(info: MethodInfo, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that a person set, each checked by itself. Raises UserError."""
+    declared = {p.name: p for p in info.params}
+    for name in given:
+        if name not in declared:
+            raise UserError(f"'{info.slug}' has no parameter '{name[:60]}'; it has {', '.join(sorted(declared))}.")
+    return {name: declared[name].check(value) for name, value in given.items()}
+
+
+def asked_of(
+    info: MethodInfo, own: Mapping[str, Any], gen_kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """The parameters of a run, and the strings that end its answer. own: those that a person set, which stand before
+    the task's. Raises UserError for what the method cannot do."""
+    from lm_eval.models.utils import normalize_gen_kwargs
+
+    declared = {p.name: p for p in info.params}
+    given = {name: value for name, value in gen_kwargs.items() if value is not None}
+    wish = dict(normalize_gen_kwargs(given, default_max_gen_toks=USUAL_LENGTH))
+    params = fitted(info, _length(declared[LENGTH], wish.pop("max_gen_toks"), own))
+    until = [end for end in wish.pop("until") if isinstance(end, str) and end]
+    sampling = {"do_sample", TEMPERATURE} & {*given}
+    warm = float(wish.pop(TEMPERATURE, 1.0))
+    heat = warm if wish.pop("do_sample") else 0.0
+    if sampling and TEMPERATURE not in own:
+        params |= _temperature(info, declared.get(TEMPERATURE), heat)
+    if not heat:
+        wish = {name: value for name, value in wish.items() if name not in OF_SAMPLING}
+    for name, value in wish.items():
+        if name in declared:
+            params[name] = declared[name].check(value)
+        elif value != NEUTRAL.get(name) and name not in own:
+            raise UserError(
+                f"the task asks for {name}={str(value)[:40]}, and '{info.slug}' has no such parameter; it has "
+                f"{', '.join(sorted(declared))}. Take it out with --gen_kwargs {name}=None."
+            )
+    return params | dict(own), until
+
+
+def _length(declared: Param, asked: int, own: Mapping[str, Any]) -> int:
+    """A person's length, else the task's. Raises UserError where the method writes no such answers."""
+    try:
+        length: int = declared.check(own.get(LENGTH, asked))
+    except UserError:
+        raise UserError(
+            f"the task asks for max_gen_toks={asked}; {declared.allowed()}, with --param {LENGTH}=N."
+        ) from None
+    return length
+
+
+def _temperature(info: MethodInfo, declared: Param | None, heat: float) -> dict[str, Any]:
+    """The task's temperature. Raises UserError where the method cannot decode at it."""
+    asks = f"the task asks for {'sampling at' if heat else 'greedy decoding,'} temperature {heat:g}"
+    if declared is None:
+        if heat:
+            raise UserError(
+                f"{asks}, and '{info.slug}' has no temperature; choose a method that has one, or "
+                "--gen_kwargs do_sample=False."
+            )
+        return {}
+    try:
+        return {TEMPERATURE: declared.check(heat)}
+    except UserError:
+        raise UserError(
+            f"{asks}, and '{info.slug}' cannot do that: {declared.allowed()}. Say what is meant with --param "
+            f"{TEMPERATURE}=..."
+        ) from None

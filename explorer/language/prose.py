@@ -18,7 +18,6 @@ from explorer.papers.lessons import glossary, in_view, lessons
 from explorer.papers.listing import TITLES
 from explorer.papers.schema import Lesson
 
-NUMBER = r"([\d.,]+)"
 SAME = {  # in every language; not translated
     "logits",
     "n-gram",
@@ -120,25 +119,6 @@ def missing(language: str) -> dict[str, str]:
 def translations(language: str) -> Mapping[str, str]:
     """Of all texts, as the page finds them: some are among the words of the interface."""
     return catalogue.read(language) | read(language)["texts"]
-
-
-def note(text: str, language: str) -> str | None:
-    """The note of a step in a language, as the page says it: every sentence of it, or None."""
-    whole = _sentence(text, read(language)["notes"])
-    if whole is not None:
-        return whole
-    parts = [_sentence(part, read(language)["notes"]) for part in re.split(r"(?<=\.) (?=[A-Z\d])", text)]
-    return None if None in parts else "".join(part for part in parts if part)
-
-
-def _sentence(text: str, notes: Mapping[str, str]) -> str | None:
-    for key, translation in notes.items():
-        pattern = NUMBER.join(re.escape(part) for part in re.split(r"\{\d+\}", key))
-        if match := re.fullmatch(pattern, text):
-            places = [int(place) for place in re.findall(r"\{(\d+)\}", key)]
-            values = dict(zip(places, match.groups(), strict=True))
-            return re.sub(r"\{(\d+)\}", lambda place: values[int(place[1])], translation)
-    return None
 
 
 def faults() -> list[str]:

@@ -10,7 +10,7 @@ import gradio as gr
 from engines import MethodInfo, UserError
 from explorer import papers
 from explorer.links import parts_of
-from explorer.page import entries
+from explorer.page import chooser
 from explorer.page.parts import LAST, fresh, hidden, say
 from explorer.papers.lessons import subjects
 
@@ -43,8 +43,7 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
 
 
 def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[str, str]) -> dict[str, str]:
-    """{kind, name, tab} of a query. labels: id of a tab -> what it is called. Raises UserError for what is not here, or
-    for a query that cannot be read."""
+    """{kind, name, tab} of a query; labels: tab id -> label. Raises UserError for what is unknown or unreadable."""
     parts = parts_of(query)
     for kind, tab in TABS.items():
         if name := parts.get(kind, ""):
@@ -72,7 +71,7 @@ def _known(kind: str, infos: Mapping[str, MethodInfo]) -> dict[str, list[str]]:
     if kind == "paper":
         return {paper.id: [paper.id, paper.name, paper.title, paper.arxiv] for paper in papers.read().all()}
     titles = subjects()
-    lessons = {lesson: [lesson, titles[lesson].title] for lesson in entries.lessons_by_method() if lesson in titles}
+    lessons = {lesson: [lesson, titles[lesson].title] for lesson in chooser.lessons_by_method() if lesson in titles}
     return {**lessons, "glossary": ["glossary"]}
 
 

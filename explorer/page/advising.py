@@ -1,7 +1,6 @@
 """*Will it help on my text?*: the prompt is decoded by lossless methods in turn with their control, again and again;
 verdicts with intervals stand above the players, which show the control and the method that helps most."""
 
-import logging
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -12,18 +11,17 @@ from explorer.bench import advise
 from explorer.figures.advice import Advice, best_of
 from explorer.links import SLOTS
 from explorer.page import tables
-from explorer.page.catalogue import load, name_of
+from explorer.page.catalogue import Form, load, name_of
 from explorer.page.feed import MODEL_LOCK, message, whole
-from explorer.page.form import Form, read
+from explorer.page.form import read
 from explorer.page.handlers import Handlers
-from explorer.page.parts import ONE_AT_A_TIME, fresh, module, say
+from explorer.page.parts import ONE_AT_A_TIME, fresh, refusals, say
 from explorer.page.sessions import Job, Session, packed
 
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
 SENTENCES = ("label", "word", "verdict", "text", "why", "takes")
 TOLD = (*SENTENCES, "speed", "low", "high", "level", "values", "unit", "left_out")
 SHOWN = 40  # characters of a prompt on the status line
-log = logging.getLogger("decoding-explorer")
 
 
 class Advising:
@@ -33,20 +31,16 @@ class Advising:
         """first: the prompt of a page that has no recorded runs."""
         self.handlers, self.limits, self.first = handlers, handlers.limits, first
 
+    @refusals(2, 4, "The measuring failed with an error of ours; the server's log has the details.")
     def ask(self, request: gr.Request, prompt: Any = None, form: Any = None) -> Iterator[Outputs]:
         """Measure, with the progress on the status line; then the verdicts, and two of the runs in the players. Yields
         before a model is touched; Stop ends it at the next step, and what was measured by then is judged."""
         session = self.handlers.session(request)
-        try:
-            if session.running:
-                raise UserError("a run is going on; stop it or wait for its end, then ask what helps.")
-            prompt = self.limits.check_prompt(prompt)
-            model = self.model(read(form), prompt)
-        except UserError as error:
-            yield gr.skip(), gr.skip(), say(str(error), "error"), gr.skip()
-            return
-        job = session.begin()
-        try:
+        if session.running:
+            raise UserError("a run is going on; stop it or wait for its end, then ask what helps.")
+        prompt = self.limits.check_prompt(prompt)
+        model = self.model(read(form), prompt)
+        with session.begin() as job:
             example = prompt.strip() in self.examples()
             words = _beginning(model, prompt, example)
             yield "", gr.skip(), say(words), gr.skip()  # an earlier verdict is none on this text
@@ -56,23 +50,13 @@ class Advising:
             job.said = _ending(findings.advice)
             box, played = fresh(**verdicts(findings, prompt, example)), self._played(session, findings, model, prompt)
             yield box, *played, tables.results(session.traces, judged=True)
-        except UserError as error:
-            job.said = say(str(error), "error")
-            yield gr.skip(), gr.skip(), job.said, gr.skip()
-        except Exception:
-            log.exception("measuring what helps failed on '%s'", model)
-            job.said = say("The measuring failed with an error of ours; the server's log has the details.", "error")
-            yield gr.skip(), gr.skip(), job.said, gr.skip()
-        finally:
-            job.finished.set()
 
     def examples(self) -> set[str]:
         """The prompts that the page brings by itself: those of its recorded runs, and the one that it opens with."""
         return {self.first.strip(), *(card.prompt.strip() for card in self.handlers.gallery.cards)}
 
     def model(self, form: Form, prompt: str) -> str:
-        """The model of the first slot where it is causal and reads this prompt, else the first that reads any text.
-        Raises UserError where there is none."""
+        """The model of slot 1 if causal and fit for it, else the first that reads any text. Raises UserError."""
         catalogue, known = self.handlers.catalogue, tasks.recognise(prompt)
         causal = [model for model in catalogue.models if model.kind == "causal"]
         mine = next((model for model in causal if model.name == form.model), None)
@@ -171,11 +155,6 @@ def _ending(advice: Advice) -> str:
     if advice.ended == "time" and not conclusive and any(method.word == "few" for method in advice.methods):
         head = "Its time was over before enough was known; give it more: decoding-explorer advise --seconds 300. "
     return say(f"{head}{advice.sentence}", "ok" if conclusive else "warn", go="advice" if advice.methods else "")
-
-
-def panel() -> gr.HTML:
-    """Above the players: hidden until there is a verdict."""
-    return module("page/advice.js", "page.mountAdvice(element, props, watch)", elem_id="advice")
 
 
 def connect(

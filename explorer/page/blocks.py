@@ -24,46 +24,46 @@ from explorer.page import (
     learn,
     lecture,
     my_runs,
-    palette,
     parallelbench,
     pictures,
     prefetch,
-    scenarios,
     servers,
-    settings,
     speed,
     studies,
     sweep_section,
     tables,
-    uploads,
-    user_methods,
 )
+from explorer.page.catalogue import updates
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers
 from explorer.page.parts import (
     LIGHT,
     ONE_AT_A_TIME,
+    PLAYER,
     bus,
-    doc_links,
     hidden,
     module,
-    panel,
-    picker,
     running_state,
     say,
     status,
     table,
-    toolbar,
 )
 
 TITLE = "Decoding Explorer"
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
+PICKER = (
+    '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is '
+    'read in your browser</label><input id="trace-file" type="file" '
+    'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
+)
+WELCOME = "Recorded runs are shown: ▶ or space plays and pauses them, Run decodes live."
+EMPTY = "Type a prompt, choose methods, and press Run."
+FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, at) => filled[at] ?? value)"
 
 
 def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead | None = None) -> gr.Blocks:
-    """The whole page. told: what lecture mode shows, by itself what ships. loads: what loads the models that are
-    chosen, before Run."""
+    """The whole page. told: what lecture mode shows (default: what ships); loads: loads chosen models before Run."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
             f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
@@ -72,7 +72,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
         )
         module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
         save_file = hidden("download", "mountDownload(props, watch)")  # saves what it is sent
-        inbox, asked = bus(message(*my_runs.batches(handlers.opened))), doc_links(docs.first())
+        inbox, asked = bus(message(*my_runs.batches(handlers.opened))), docs.links()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore", elem_id="explore"):
                 outputs, slot = _explore(handlers, told or own(), inbox, save_file)
@@ -81,29 +81,28 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
                 my_runs.section(kept, handlers, tabs, outputs)
             with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
-                learn.section(lessons, **LIGHT)
+                learn.section(lessons)
             with gr.Tab("Methods", id="methods", elem_id="methods") as methods:
                 chooser.section(methods, handlers, tabs, outputs)
-                user_methods.section(handlers)
+                chooser.own_method(handlers)
                 with gr.Accordion("Models", open=False, elem_id="models"):
                     table(tables.models(handlers.catalogue.models))
                 table(tables.broken(broken_methods(), handlers.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, handlers, tabs, outputs, slot)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
-                docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"), **LIGHT)
+                docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"))
         my_runs.links(handlers, outputs)
         address.section(tabs, handlers.catalogue.methods, outputs[1])
         if loads:
             prefetch.section(loads)
         demo.unload(handlers.closed)
-        gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
+        gr.api(handlers.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo
 
 
 def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], slot: gr.HTML) -> None:
-    """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them
-    never loads plotly."""
+    """Recorded quality against forwards; drawn when the tab is opened: other pages never load plotly."""
     with gr.Tabs(selected="methods-swept"):
         with gr.Tab("Methods against a threshold", id="methods-swept"):
             gr.Markdown(SWEEPS)
@@ -124,7 +123,7 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             studies.section(handlers.limits.public, slot, outputs[1], tabs)
         if handlers.catalogue.open:
             with gr.Tab("Why is it slow?", id="why-slow", elem_id="why-slow"):
-                diagnosing.section(handlers)
+                diagnosing.build(handlers)
         with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:
             speed.section(speculation)
 
@@ -141,7 +140,7 @@ def _explore(
 ) -> tuple[list[Any], gr.HTML]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results; and the first slot."""
     opening = next(iter(handlers.opening.values()), None)
-    learn.tour()
+    module("learn/tour.js", "page.mountTour(element)", elem_id="tour")  # on a first visit it also offers itself
     with gr.Row(elem_id="explore-main"):
         with gr.Column(scale=1, min_width=340, elem_id="controls"):
             prompt = gr.Textbox(
@@ -151,15 +150,16 @@ def _explore(
                 max_lines=8,
                 elem_id="prompt",
             )
-            palette.elsewhere(prompt)
-            palette.section(prompt)
-            uploads.section(prompt, handlers.limits.public)
+            form.elsewhere(prompt)
+            form.palette(prompt)
+            form.upload(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
-            line = status(say(_welcome(handlers)))
-            chips, advise = scenarios.chips(handlers)
-            form.catalogue(handlers.catalogue.offered())
+            line = status(say(WELCOME if handlers.opening else EMPTY))
+            chips, advise = gallery.chips(handlers)
+            offered = handlers.catalogue.offered()  # once for all forms
+            module("page/form.js", "page.catalogue(props)", value=offered, visible="hidden", elem_id="catalogue")
             slots = [
                 form.slot(i, handlers.catalogue.form(plan))
                 for i, plan in enumerate(handlers.catalogue.defaults(list(handlers.opening.values())))
@@ -178,15 +178,17 @@ def _explore(
             if handlers.limits.public:
                 gr.Markdown(_limits(handlers, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
-            scene = scenarios.stage(handlers)
-            advice = advising.panel()
-            toolbar()
+            scene = gallery.stage(handlers)
+            # hidden until there is a verdict
+            advice = module("page/advice.js", "page.mountAdvice(element, props, watch)", elem_id="advice")
+            module("page/toolbar.js", "page.mountBar(element)", elem_id="toolbar")
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
-                    panel(slot)
+                    name = f"panel-{slot}"
+                    module(PLAYER, "page.mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=name)
             shown, changed, asking = _results(handlers, inbox, line, save_file, prompt)
             outputs = [inbox, line, shown]
-    scenarios.connect(handlers, chips, scene, outputs)
+    gallery.connect_scenes(handlers, chips, scene, outputs)
     hidden("opening", "opening()")  # lets the recorded runs of a page that was just opened play by themselves
     hidden("firstuse", "mountFirstUse()")  # a page that nobody has used shows little, until it is used
     hidden("phone", "mountPhone()")  # on a narrow screen one player at a time, and the controls as a sheet
@@ -195,9 +197,24 @@ def _explore(
     advised = advising.connect(handlers, FIRST_PROMPT, advise, advice, [prompt, slots[0]], outputs)
     controls = [prompt, seed, count, *slots]
     _connect_run(handlers, start, stop, prompt, controls, outputs, asking, advised)
-    settings.connect(handlers, changed, controls)
+    _fill_controls(handlers, changed, controls)
     lecture.section(handlers, chosen_lecture, outputs, controls)
     return outputs, slots[0]
+
+
+def _fill_controls(handlers: Handlers, changed: Any, controls: list[Any]) -> None:
+    """Whenever the results change: what was opened since then goes into the controls, so that Run repeats what is
+    seen; but not what the person has changed while the settings were under way. changed: what else that event
+    does, after which it is this one's turn. controls: prompt, seed, number of slots, and the forms of the slots."""
+
+    def take(request: gr.Request) -> list[Any]:
+        session = handlers.session(request)
+        asked, session.asked = session.asked, ""
+        return updates(handlers.catalogue, session.take_opened(), len(session.held), session.named, asked)
+
+    values = gr.JSON(visible="hidden")
+    taken = changed.then(take, None, values, **LIGHT)
+    taken.then(None, [values, *controls], controls, js=FILL, api_visibility="private")
 
 
 def _connect_run(
@@ -210,11 +227,10 @@ def _connect_run(
     asking: Any,
     advised: Any,
 ) -> None:
-    """asking: the event of a server that answers, None where none is asked. advised: that of what helps, which Stop
-    lets end by itself."""
+    """asking: the event of a server that answers, or None; advised: that of what helps, which ends by itself."""
     running = gr.on(
         [start.click, prompt.submit],
-        handlers.running.run,
+        handlers.run,
         controls,
         outputs,
         preprocess=False,  # what is wrong is said on the status line, in a sentence of ours
@@ -222,15 +238,14 @@ def _connect_run(
         **ONE_AT_A_TIME,
     )
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
-    stopped = stop.click(handlers.running.stop, None, outputs, cancels=cancelled, **LIGHT)
+    stopped = stop.click(handlers.stop, None, outputs, cancels=cancelled, **LIGHT)
     running_state([running, stopped, advised], stop)
 
 
 def _results(
     handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML, prompt: gr.Textbox
 ) -> tuple[gr.HTML, Any, Any]:
-    """The tabs below the players. Returns the results table, what follows when it changes, and the event of a server
-    that answers."""
+    """The tabs below the players: results table, what follows its change, the event of a server that answers."""
     with gr.Tabs(selected="results"):
         with gr.Tab("Results", id="results"):
             shown = table(tables.results(handlers.opening), elem_id="results")
@@ -241,11 +256,11 @@ def _results(
         with gr.Tab("Save and open", id="files"):
             _files(handlers, [inbox, line, shown], save_file)
             asking = servers.section(handlers, prompt, [inbox, line, shown])
-    numbers_tab.select(handlers.summing.numbers, None, numbers, **LIGHT)
-    curves_tab.select(handlers.summing.curves, None, figures, **LIGHT)
+    numbers_tab.select(handlers.numbers, None, numbers, **LIGHT)
+    curves_tab.select(handlers.curves, None, figures, **LIGHT)
     # one after the other: of several functions of one change Gradio asks each again for the other's sake, without end
-    changed = shown.change(handlers.summing.numbers, None, numbers, **LIGHT)
-    changed = changed.then(handlers.summing.redraw, figures[0], figures, **LIGHT)
+    changed = shown.change(handlers.numbers, None, numbers, **LIGHT)
+    changed = changed.then(handlers.redraw, figures[0], figures, **LIGHT)
     return shown, changed, asking
 
 
@@ -256,16 +271,20 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             choices = [("all players", "all"), *((f"player {slot + 1}", str(slot)) for slot in range(SLOTS))]
             what = gr.Dropdown(choices, value="all", label="What", elem_id="save-what")
             with gr.Row():
-                as_json = gr.Button("Save trace (JSON)", min_width=120)
-                as_html = gr.Button("Save page (HTML)", min_width=120)
-                as_csv = gr.Button("Save events (CSV)", min_width=120)
+                for label, save in (
+                    ("Save trace (JSON)", handlers.save_json),
+                    ("Save page (HTML)", handlers.save_html),
+                    ("Save events (CSV)", handlers.save_events),
+                ):
+                    gr.Button(label, min_width=120).click(save, what, [save_file, outputs[1]], **LIGHT)
                 keep = gr.Button("Keep in My runs", min_width=120)
         with gr.Column(min_width=280):
             gr.Markdown(
                 "## Open a trace\nIt is checked before anything is shown, and joins the players that are there. "
                 f"Records of {FORMATS} are read too."
             )
-            chosen = picker(handlers.limits.trace_characters)
+            call, limit = "page.mountPicker(element, props, trigger)", handlers.limits.trace_characters
+            chosen = module("page/picker.js", call, template=PICKER, limit=limit, elem_id="picker")
             text = gr.Textbox(
                 label="… or paste its JSON",
                 lines=3,
@@ -275,12 +294,9 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
             )
             open_text = gr.Button("Open pasted trace")
     pictures.section(handlers, what, [save_file, outputs[1]])
-    as_json.click(handlers.keeping.save_json, what, [save_file, outputs[1]], **LIGHT)
-    as_html.click(handlers.keeping.save_html, what, [save_file, outputs[1]], **LIGHT)
-    as_csv.click(handlers.keeping.save_events, what, [save_file, outputs[1]], **LIGHT)
-    keep.click(handlers.keeping.keep_shown, None, outputs[:2], **LIGHT)
-    open_text.click(handlers.showing.take_in, text, outputs, **LIGHT)
-    chosen.submit(handlers.showing.take_in, chosen, outputs, **LIGHT)
+    keep.click(handlers.keep_shown, None, outputs[:2], **LIGHT)
+    open_text.click(handlers.take_in, text, outputs, **LIGHT)
+    chosen.submit(handlers.take_in, chosen, outputs, **LIGHT)
 
 
 def _examples() -> list[tuple[str, str]]:
@@ -296,9 +312,3 @@ def _examples() -> list[tuple[str, str]]:
 
 def _limits(handlers: Handlers, head: str) -> str:
     return "\n".join([head, "", *(f"- {sentence}" for sentence in handlers.limits.sentences())])
-
-
-def _welcome(handlers: Handlers) -> str:
-    if handlers.opening:
-        return "Recorded runs are shown: ▶ or space plays and pauses them, Run decodes live."
-    return "Type a prompt, choose methods, and press Run."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 import engines
@@ -16,7 +16,6 @@ from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.bench.chosen import ranked
 from explorer.fitting import first, fits, has, needed, replaced, wants
 from explorer.links import SLOTS
-from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
@@ -28,14 +27,21 @@ TOLD = (
 )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What one slot runs. row_invariant: the model is to have row-invariant forwards where it can."""
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one slot holds and runs: the slug of a method, the name of a model, values of declared parameters by name,
+    and whether the model is to have row-invariant forwards where it can."""
 
     method: str
     model: str
-    params: dict[str, Any]
+    params: dict[str, Any] = {}
     row_invariant: bool = False
+
+    def text(self) -> str:
+        """As the component's value, which names row-invariant forwards only where they are wished."""
+        value = msgspec.to_builtins(self)
+        if not self.row_invariant:
+            del value["row_invariant"]
+        return json.dumps(value, ensure_ascii=False)
 
     def invariant(self, limits: Limits) -> bool:
         """Whether this run or its server wishes row-invariant forwards."""
@@ -107,31 +113,29 @@ class Catalogue:
         methods = [_told(info) | places.get(info.slug, {}) for info in self.methods.values()]
         return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
 
-    def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
-        """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline)
-        first, then the rest."""
+    def defaults(self, opening: Sequence[Trace]) -> list[Form]:
+        """The slots as the page opens: settings of the opening traces, masked methods (controls first), the rest."""
         plans = [plan for trace in opening if (plan := self.repeat(trace))]
         used = {plan.method for plan in plans}
         rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
-        plans += [Plan(info.slug, self.first_model(info), {}) for info in rest if info.slug not in used]
+        plans += [Form(info.slug, self.first_model(info), {}) for info in rest if info.slug not in used]
         return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
 
-    def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Plan | None:
-        """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what
-        loads it."""
+    def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Form | None:
+        """What runs that trace again, None where it cannot run here. named: a model's own name -> what loads it."""
         header, known_as = trace.header, name_of(trace)
         model = named.get(known_as, known_as)
         known = {listed.name for listed in self.models} | ({*named.values()} if self.open else set())
         if header.method not in self.methods or model not in known:
             return None
         invariant = self.open and any(loaded.options.get("row_invariant") is True for loaded in header.models)
-        return Plan(header.method, model, header.params, invariant)
+        return Form(header.method, model, header.params, invariant)
 
-    def form(self, plan: Plan) -> Form:
+    def form(self, plan: Form) -> Form:
         """The form that shows a plan: a value for each declared parameter, none longer than what may run here."""
         info = self.methods[plan.method]
         params = {p.name: _within(p, plan.params.get(p.name, p.default)) for p in info.params}
-        return Form(plan.method, plan.model, params, plan.row_invariant)
+        return replace(plan, params=params)
 
     def fitting(self, info: MethodInfo) -> list[str]:
         """The names of the models that the method can run on."""
@@ -142,7 +146,7 @@ class Catalogue:
         model = first([info], self.models)
         return model.name if model else ""
 
-    def read_form(self, form: Form) -> Plan:
+    def read_form(self, form: Form) -> Form:
         """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
         info, model, given = self.known(form.method), form.model.strip(), form.params
         if not model:
@@ -169,7 +173,7 @@ class Catalogue:
             declared[name].check(value)
         if form.row_invariant and not self.open:
             raise UserError("row-invariant forwards are not taken from visitors here; leave row_invariant out.")
-        return dataclasses.replace(plan, row_invariant=form.row_invariant)
+        return replace(plan, row_invariant=form.row_invariant)
 
     def known(self, slug: object) -> MethodInfo:
         """The declaration of a method. Raises UserError for anything that is not a slug of one."""
@@ -177,7 +181,7 @@ class Catalogue:
             raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
         return self.methods[slug]
 
-    def plan(self, slug: str, model: str, params: Mapping[str, Any]) -> Plan:
+    def plan(self, slug: str, model: str, params: Mapping[str, Any]) -> Form:
         """What may run here: a listed model where strangers come, no file of this machine, and an answer of a bounded
         length. Raises UserError; all else is checked by `engines`."""
         if not self.open and model not in {m.name for m in self.models}:
@@ -186,7 +190,7 @@ class Catalogue:
         length = {param.name: params.get(param.name, param.default) for param in info.params if param.name == LENGTH}
         given = {**params, **length}
         self.check_params(info, given)
-        return Plan(slug, model, given)
+        return Form(slug, model, given)
 
     def check_params(self, info: MethodInfo, params: Mapping[str, Any]) -> None:
         """Also of a recorded run that is to go on here. Raises UserError for a file of this machine or a text
@@ -209,6 +213,23 @@ class Catalogue:
         for param in info.params:
             if param.name == LENGTH and LENGTH in params:
                 param.check(params[LENGTH])
+
+
+def updates(
+    catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str], asked: str = ""
+) -> list[Any]:
+    """Values for prompt, seed, number of slots and the form of each slot, None for what stays. A run that was added
+    beside others changes its own slot only; one that cannot run here (a record of another tool, a model that is not
+    known) changes none. shown: how many players are filled; named: see `Session`; asked: a prompt that the page has
+    sent itself, which is not written over what was typed meanwhile."""
+    plans = {slot: plan for slot, trace in opened.items() if (plan := catalogue.repeat(trace, named))}
+    if not plans:
+        return [None] * (3 + SLOTS)
+    first = opened[min(plans)].header
+    own = asked.strip() == first.prompt.strip()
+    above = [None if own else first.prompt, first.seed] if 0 in opened else [None, None]
+    forms = [catalogue.form(plans[slot]).text() if slot in plans else None for slot in range(SLOTS)]
+    return [*above, str(min(SLOTS, max(1, shown))), *forms]
 
 
 def _narrowed(info: MethodInfo, new_tokens: int, files: bool) -> MethodInfo:

@@ -28,38 +28,24 @@ def blank() -> Any:
 
 
 def logarithmic(figure: Any, ticks: Sequence[float], low: float, high: float) -> None:
-    """Let its horizontal axis be one, with those of the ticks that are near the data; most methods are close together
-    at a small share."""
+    """Make the horizontal axis so, with the ticks near the data: most methods lie close together at a small share."""
     near = [tick for tick in ticks if low <= tick <= high]
     figure.update_xaxes(type="log", tickvals=near, ticktext=[f"{tick:g}" for tick in near])
 
 
-def tokens_figure(traces: Mapping[int, Trace]) -> Any:
-    """Tokens gained against forwards spent; the slope is tokens per forward."""
-    return _figure(
-        traces, growth, "Tokens over forwards (slope: tokens per forward)", "forwards spent", "tokens written"
-    )
+SUMMARIES = (  # points, title, what is upwards, its end
+    (growth, "Tokens over forwards (slope: tokens per forward)", "tokens written", None),
+    (confidence_by_step, "Mean probability of the tokens written", "mean probability", 1.02),
+)
 
 
-def confidence_figure(traces: Mapping[int, Trace]) -> Any:
-    """Mean probability of the tokens written in each step, against forwards."""
-    return _figure(
-        traces,
-        confidence_by_step,
-        "Mean probability of the tokens written",
-        "forwards spent",
-        "mean probability",
-        top=1.02,
-    )
+def summary_figures(traces: Mapping[int, Trace]) -> tuple[Any, ...]:
+    """Against forwards: tokens gained, whose slope is tokens per forward, and the mean probability of those written."""
+    return tuple(_summary(traces, *summary) for summary in SUMMARIES)
 
 
-def _figure(
-    traces: Mapping[int, Trace],
-    points: Callable[[Trace], list[tuple[int, float]]],
-    title: str,
-    x: str,
-    y: str,
-    top: float | None = None,
+def _summary(
+    traces: Mapping[int, Trace], points: Callable[[Trace], list[Any]], title: str, y: str, top: float | None
 ) -> Any:
     figure = blank()
     for slot, trace in sorted(traces.items()):
@@ -67,10 +53,9 @@ def _figure(
         name = f"{slot + 1} · {name_of(trace, traces.values())}".replace("<", "&lt;")
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
-        figure.add_scatter(
-            x=[p[0] for p in data], y=[p[1] for p in data], mode="lines+markers", name=name, line=line, marker=marker
-        )
-    return drawn(figure, title, x, y, top)
+        x, heights = [p[0] for p in data], [p[1] for p in data]
+        figure.add_scatter(x=x, y=heights, mode="lines+markers", name=name, line=line, marker=marker)
+    return drawn(figure, title, "forwards spent", y, top)
 
 
 def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:

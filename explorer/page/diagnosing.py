@@ -1,7 +1,6 @@
 """*Why is it slow?* inside the *Sweeps* tab, at home: a published drafter along texts that its target writes. What was
 found stands below, with a lever for an acceptance that is not measured; a report of it can be saved."""
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,15 +14,22 @@ from explorer.figures import diagnosed
 from explorer.figures.drafting import rate
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, say, status, until
+from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, refusals, say, status, until
 
 HELP = """### Why is it slow?
 A published drafter and its target: which guesses are right, at which depth, what is missed, which of the known slips
 makes it better when it is turned, and what a round costs on this machine. The same as `decoding-explorer diagnose`;
 formats and slips: [Published drafters](?doc=models).
 """
-TOKENS, MOST, PROMPTS = 48, 256, 50
-log = logging.getLogger("decoding-explorer")
+
+
+TOKENS = 48
+
+
+MOST = 256
+
+
+PROMPTS = 50
 
 
 class Diagnosing:
@@ -32,30 +38,23 @@ class Diagnosing:
     def __init__(self, handlers: Handlers) -> None:
         self.handlers = handlers
 
+    @refusals(1, 2, "It failed with an error of ours; the server's log has the details.")
     def ask(
         self, request: gr.Request, target: Any = None, drafter: Any = None, prompts: Any = None, tokens: Any = None
     ) -> Iterator[tuple[Any, Any]]:
         """Look at the drafter; yields (panel, line). prompts: one a line."""
         session = self.handlers.session(request)
-        try:
-            if session.sweeping and not session.sweeping.finished.is_set():
-                raise UserError("a sweep is going on; cancel it or wait for its end.")
-            given = self.read(target, drafter, prompts, tokens)
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error")
-            return
-        job = session.begin_sweep()
-        try:
+        if session.sweeping and not session.sweeping.finished.is_set():
+            raise UserError("a sweep is going on; cancel it or wait for its end.")
+        given = self.read(target, drafter, prompts, tokens)
+        with session.begin_sweep() as job:
             yield gr.skip(), say("The target and the drafter are loaded.")
             if not job.go_on():
                 return
             with MODEL_LOCK:
                 model = engines.load_model(given[0])
                 going = engines.diagnosing(model, engines.load_drafter(given[1], model), given[2], tokens=given[3])
-            while True:
-                if job.stop.is_set():
-                    yield gr.skip(), say("Stopped: nothing was kept, since a part of it would say nothing.")
-                    return
+            while not job.stop.is_set():
                 try:
                     with MODEL_LOCK:
                         what, which = next(going)
@@ -63,13 +62,7 @@ class Diagnosing:
                     yield findings(end.value), say("Done; the findings are below.", "ok")
                     return
                 yield gr.skip(), say(_now(what, which, len(given[2])))
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error")
-        except Exception:
-            log.exception("the diagnosis of '%s' on '%s' failed", given[1], given[0])
-            yield gr.skip(), say("It failed with an error of ours; the server's log has the details.", "error")
-        finally:
-            job.finished.set()
+            yield gr.skip(), say("Stopped: nothing was kept, since a part of it would say nothing.")
 
     def read(self, target: Any, drafter: Any, prompts: Any, tokens: Any) -> tuple[str, str, list[str], int]:
         """What was asked for. Raises UserError."""
@@ -118,8 +111,8 @@ def findings(diagnosis: Any) -> str:
     )
 
 
-def section(handlers: Handlers) -> None:
-    """The whole section."""
+def build(handlers: Handlers) -> None:
+    """The whole diagnosis."""
     asked = Diagnosing(handlers)
     gr.Markdown(HELP)
     with gr.Row():

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from explorer.page import tables
-from explorer.page.parts import fresh, table
+from explorer.page.parts import LIGHT, fresh, module, table
 from explorer.papers import listing
 from explorer.papers.documents import PICTURES, document, documents
 
@@ -56,9 +56,14 @@ def first() -> str:
     return next(iter(documents()), "")
 
 
-def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: Any) -> None:
-    """Build the tab; asked: `parts.doc_links`, outside of all tabs; limits: those of this page, as Markdown; `light`:
-    options of a handler that touches no model."""
+def links() -> gr.HTML:
+    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one."""
+    call = "page.mountDocs(props, trigger)"
+    return module("page/docs.js", call, first=first(), visible="hidden", elem_id="docs-links")
+
+
+def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str) -> None:
+    """Build the tab; asked: `links`, outside of all tabs; limits: those of this page, as Markdown."""
     titles = documents()
     with gr.Row():
         with gr.Column(scale=1, min_width=240):
@@ -68,11 +73,11 @@ def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: An
         with gr.Column(scale=4, min_width=320):
             shown = gr.Markdown("" if titles else "No text is installed here.", elem_id="docs-text")
             listed = table(fresh(), elem_id="docs-table")
-    tab.select(_first, [choice, shown, asked], [shown, listed], **light)
-    choice.input(text, choice, [shown, listed], **light)
+    tab.select(_first, [choice, shown, asked], [shown, listed], **LIGHT)
+    choice.input(text, choice, [shown, listed], **LIGHT)
     choice.input(None, choice, None, js=CHOSEN)
     followed = [tabs, choice, shown, listed]
-    asked.submit(_follow, asked, followed, trigger_mode="always_last", **light)  # Back twice, quickly
+    asked.submit(_follow, asked, followed, trigger_mode="always_last", **LIGHT)  # Back twice, quickly
 
 
 def _first(name: object, before: str, asked: str) -> Any:

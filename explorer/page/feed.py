@@ -17,7 +17,7 @@ from engines import Step, Trace, UserError, gigabytes
 from explorer.attach import Attached
 from explorer.figures.bits import caution
 from explorer.figures.handed import Counting, of_run, shown
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
 from explorer.page.parts import capital
@@ -43,8 +43,7 @@ def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, *
 
 
 def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dict[str, Any]:
-    """A finished trace with its figures as one batch; at: the number of finished steps to show first; `name`: the id
-    under which a link finds it again."""
+    """A finished trace with its figures as one batch. at: the finished steps to show first; name: the id for links."""
     return (
         {"slot": slot, "trace": msgspec.Raw(shown(trace).encode())}
         | ({} if at is None else {"at": at})
@@ -85,15 +84,13 @@ class Feed:
 
     @property
     def caution(self) -> str:
-        """What to expect of the text of a run that has begun, where its weights cannot keep what its method promises;
-        else ""."""
+        """What to expect of a run's text where its weights cannot keep what its method promises; else ""."""
         header = self._run.header if self._run else None
         return caution(header.models[0]) if header and header.lossless and header.models else ""
 
     @property
     def without(self) -> str:
-        """Of a run that promises its control's text, that its model cannot keep a row's bits though that was wished;
-        else ""."""
+        """Of a run that promises its control's text: that its model lacks row-invariant forwards; else ""."""
         header = self.trace.header if self.trace else None
         if not (self.invariant and header and header.lossless and header.models):
             return ""
@@ -110,7 +107,7 @@ class Feed:
         """This slot waits until a model that is used for the first time is in memory."""
         return self._message(state="queued", loading=model)
 
-    def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
+    def messages(self, plan: Form, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
         """Decode as planned; see `play`. What a large model takes is told while it is loaded."""
 
         def begin() -> Live:
@@ -156,7 +153,9 @@ class Feed:
                     "slots are not affected."
                 )
         finally:
-            unread = self._hang_up()
+            if self._stream:
+                STREAMS.drop(self._stream)
+            unread = self._stream.close() if self._stream else []  # messages that nobody has taken from it
             last = self._message(**self._seal())
         yield from unread
         yield last
@@ -196,13 +195,6 @@ class Feed:
             raise UserError("stopped while a model was downloaded; the next run goes on with it.")
         self._waits.put(f"{now.repo} · {gigabytes(now.done)} / {gigabytes(now.bytes)}")
 
-    def _hang_up(self) -> list[str]:
-        """No more steps. Returns the messages that nobody has taken from the stream."""
-        if self._stream is None:
-            return []
-        STREAMS.drop(self._stream)
-        return self._stream.close()
-
     def _steps(self) -> Iterator[str]:
         """Messages of what is decoded meanwhile, as far as the page does not read them on the stream. Gradio takes each
         one in its own time, in which the run goes on. A page that is gone reads nothing, so that its run is closed at
@@ -228,8 +220,7 @@ class Feed:
                     self._take(made)
 
     def _decode(self) -> None:
-        """Decode in a thread of its own and hand over each step with the new entries of the token table, at last None
-        or what went wrong."""
+        """Decode in a thread and hand over each step with new entries of the token table, at last None or the error."""
         assert self._run
         ended: BaseException | None = None
         try:
@@ -282,8 +273,7 @@ class Feed:
             return {}
 
     def _kept(self, trace: Trace) -> str:
-        """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a
-        run."""
+        """Keep the run if there is a store and a step; returns its id. A store that fails never fails a run."""
         name = ""
         try:
             name = self.keep.save(trace) if self.keep and trace.steps else ""

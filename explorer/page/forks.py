@@ -17,7 +17,7 @@ from explorer.links import SLOTS
 from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
-from explorer.page.parts import ONE_AT_A_TIME, forker, say
+from explorer.page.parts import ONE_AT_A_TIME, PLAYER, module, refusals, say
 from explorer.page.sessions import Session
 
 MAX_REQUEST = 40_000  # characters of a request
@@ -30,8 +30,7 @@ Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=12_000)]  # 
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
-    """What the browser asks: fork the trace of player `slot` after `step` steps into player `target`. A token is an id,
-    or text."""
+    """Fork the trace of player `slot` after `step` steps into player `target`. A token is an id, or text."""
 
     slot: Slot
     step: Place
@@ -66,15 +65,11 @@ class Forks:
     def __init__(self, handlers: Handlers) -> None:
         self.handlers = handlers
 
+    @refusals(1, 3)
     def fork(self, value: Any, request: gr.Request) -> Iterator[Outputs]:
         """Replay and go on, as a run does: yields before the model is touched, streams to the bus, and Stop ends it."""
-        session = self.handlers.session(request)
-        try:
-            wish = read_wish(value)
-            trace = self._trace(session, wish)
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error"), gr.skip()
-            return
+        session, wish = self.handlers.session(request), read_wish(value)
+        trace = self._trace(session, wish)
         where = f"player {wish.slot + 1} at step {wish.step}"
         title = f"{trace.header.title}, forked at step {wish.step}"
         feed = Feed(session.begin(), wish.target, title, self.handlers.my_runs.keep_for(request))
@@ -119,9 +114,8 @@ class Forks:
             options := [name for model in header.models for name in model.options]
         ):
             raise UserError(
-                f"this run was loaded with the option {options[0][:40]}, which is not taken from visitors, so "
-                "it cannot "
-                "go on here."
+                f"this run was loaded with the option {options[0][:40]}, which is not taken from visitors, so it "
+                "cannot go on here."
             )
         if not self.handlers.catalogue.open and any("format" in part.options for part in header.parts):
             raise UserError("this run drafted with a published checkpoint, which is not read for visitors.")
@@ -168,8 +162,7 @@ def _summary(feed: Feed, where: str) -> str:
 
 
 def offered(methods: Mapping[str, MethodInfo]) -> str:
-    """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
-    change."""
+    """The methods with their parameters, as JSON, for the panel; without the length, which no edit may change."""
     names = ("name", "kind", "default", "low", "high", "step", "choices", "help", "symbol", "presets")
     offers = [
         {
@@ -189,7 +182,8 @@ def offered(methods: Mapping[str, MethodInfo]) -> str:
 
 def connect(handlers: Handlers, outputs: list[Any]) -> Any:
     """The hidden component with its handler; returns the event, for Stop."""
-    channel = forker(offered(handlers.catalogue.methods))
+    call, methods = "page.forker(element, props, () => trigger('submit'))", offered(handlers.catalogue.methods)
+    channel = module(PLAYER, call, methods=methods, visible="hidden", elem_id="forker")
     return channel.submit(
         Forks(handlers).fork,
         channel,

@@ -1,19 +1,22 @@
-"""The Gallery tab: recorded runs as pictures, comparisons first, then one group for each idea. One component draws it
-in the browser; a click asks for the runs by their ids."""
+"""Recorded runs. The Gallery tab shows them as pictures, comparisons first, then one group for each idea: one component
+draws it in the browser; a click asks for the runs by their ids. Scenes of the stage: a chip beside the prompt plays one
+and fills the controls, so that Run decodes it live; above the players stand its question, what is said of the moment,
+and its lever."""
 
 import json
 from typing import Any
 
 import gradio as gr
+import msgspec
 
 from explorer.export.thumbs import beside
 from explorer.links import SLOTS
 from explorer.page import files
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LAST, asked, module
+from explorer.page.parts import LAST, LIGHT, asked, hidden, module, say
 from explorer.papers.schema import FAMILIES
 from explorer.runs.gallery import Card, Gallery
-from explorer.runs.scenarios import scenarios
+from explorer.runs.scenarios import Scenario, scenarios
 
 IDEAS = {
     "diffusion": "Many tokens in one call",
@@ -53,7 +56,7 @@ def plays(box: gr.HTML, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -
     """Let a click on a card of a component show its runs, for which it asks by their ids."""
 
     def play(value: Any, request: gr.Request) -> tuple[Any, ...]:
-        return (*handlers.showing.play(asked_for(value), request), gr.Tabs(selected="explore"))
+        return (*handlers.play(asked_for(value), request), gr.Tabs(selected="explore"))
 
     box.submit(play, box, [*outputs, tabs], **LAST)
 
@@ -128,3 +131,80 @@ def pictures(gallery: Gallery, cards: list[Card]) -> list[str]:
         except ValueError:  # a folder of one's own is not served
             continue
     return addresses
+
+
+FIRST = 4  # chips in sight before "More scenes" is pressed; the style sheet counts them too
+
+
+def recorded_scenes(handlers: Handlers) -> list[Scenario]:
+    """The scenes whose runs are recorded here."""
+    return scenarios([card.id for card in handlers.gallery.cards])
+
+
+def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.Button]:
+    """A button and the runs that it plays, for each scene that is recorded here; and the button that asks what helps.
+    Beside them one unfolds the scenes after the first ones, one shows those of a lecture alone, and one puts the slots
+    on a model which reads any text, and the focus into the prompt."""
+    with gr.Row(elem_id="scenarios"):
+        looks = {"size": "sm", "min_width": 40, "elem_classes": ["scenario"]}
+        made = [
+            (gr.Button(shown.title, elem_id=f"scene-{shown.name}", **looks), [*shown.traces])
+            for shown in recorded_scenes(handlers)
+        ]
+        if len(made) > FIRST:
+            more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")
+            more.click(None, js=UNFOLD)
+        lecture = gr.Button("Lecture", size="sm", min_width=40, elem_id="lecture-door")
+        lecture.click(None, js='() => { document.dispatchEvent(new Event("dx-lecture-open")); }')
+        own = gr.Button("Compare on my text", size="sm", min_width=40, elem_id="own-text")
+        own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
+        advise = gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
+    hidden("chips", "mountChips()")
+    return made, advise
+
+
+UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all", "");
+  document.querySelector("#scenarios button:nth-of-type(5)")?.focus(); }"""
+
+
+def stage(handlers: Handlers) -> gr.HTML:
+    """The voice of a scene; `submit` asks for the run at a place of its lever."""
+    scenes = msgspec.json.encode(recorded_scenes(handlers)).decode().replace("<", "\\u003c")
+    call = "page.mountStage(element, props, () => trigger('submit'))"
+    return module("page/stage.js", call, scenes=scenes, elem_id="scene")
+
+
+def connect_scenes(
+    handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: gr.HTML, outputs: list[Any]
+) -> None:
+    """Let the chips play, and the lever of a scene exchange its run."""
+    for button, names in made:
+        button.click(_plays(handlers, names), None, outputs, **LIGHT)
+    stops = {
+        (scenario.lever.slot, stop.trace)
+        for scenario in recorded_scenes(handlers)
+        if scenario.lever
+        for stop in scenario.lever.stops
+    }
+
+    def exchange(value: Any, request: gr.Request) -> tuple[Any, ...]:
+        slot, name = wished_stop(value)
+        if (slot, name) not in stops:
+            return gr.skip(), say(f"No lever here leads to a recorded run '{name[:60]}'.", "error"), gr.skip()
+        return handlers.exchange(slot, name, request)
+
+    scene.submit(exchange, scene, outputs, **LAST)
+
+
+def wished_stop(value: Any) -> tuple[int, str]:
+    """(player, run id) that a lever asks for; anything else that was sent asks for a run that is not there."""
+    wish = asked(value)
+    slot = wish.get("slot")
+    return slot if isinstance(slot, int) else -1, str(wish.get("stop", value))
+
+
+def _plays(handlers: Handlers, names: list[str]) -> Any:
+    def play(request: gr.Request) -> tuple[Any, ...]:
+        return handlers.play(names, request)
+
+    return play

@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from explorer.page import error_log
 from explorer.page.budget import SENDING, Budget
 from explorer.page.clients import BEAT, Readers, client_of, has_call
-from explorer.page.memory import Owners
+from explorer.page.memory import REMEMBERED, Owners
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"
@@ -84,7 +84,7 @@ class Guard:
         budget: Budget | None = None,
     ) -> None:
         self.app, self.hosts, self.queue, self.budget = app, frozenset(hosts), queue, budget
-        self.readers, self.owners = readers or Readers(), owners or Owners()
+        self.readers, self.owners = readers or Readers(), owners if owners is not None else Owners(REMEMBERED)
         self.large = min(LARGE_BODY, SMALL_BODY + 2 * trace_characters)  # JSON in JSON, where every quote is two
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -165,7 +165,7 @@ class Guard:
         except TimeoutError:
             raise HTTPException(408, f"The request was not here after {PATIENCE:g} seconds.") from None
         if session := check_body(bytes(body)):
-            self.owners.note(session, client_of(request))
+            self.owners.setdefault(session, client_of(request))
         waiting = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def again() -> Any:
@@ -199,8 +199,7 @@ class Guard:
             raise HTTPException(403, "Requests from another site are refused.")
 
     def _check_stream(self, path: str, stream: str) -> None:
-        """Gradio fails in the middle of its answer for a session or a call that it does not know; it need not begin.
-        Raises HTTPException."""
+        """Gradio fails in mid-answer for a session or call that it does not know. Raises HTTPException before."""
         if self.queue is None:
             return
         if path == STREAM and stream not in self.queue.pending_messages_per_session:
@@ -209,8 +208,7 @@ class Guard:
             raise HTTPException(404, "There is no call of that name.")
 
     def _believed(self, name: bytes, value: bytes) -> bool:
-        """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
-        one."""
+        """Whether Gradio may see a header: what names the server, and would stand in the page, has to name this one."""
         if name.lower() == b"x-forwarded-host":
             host = value.decode("latin-1")
             return PLAIN_HOST.fullmatch(host) is not None and (not self.hosts or _name(host) in self.hosts)
@@ -279,8 +277,7 @@ def _name(host: str) -> str:
 
 
 def _in_pieces(scope: dict[str, Any], send: Any) -> Any:
-    """A send that adds our headers, gives an answer away in pieces, and notes in the request's scope since when one
-    waits to be read."""
+    """A send that adds our headers, sends in pieces, and notes in the scope since when one waits to be read."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -6,7 +6,7 @@ import gradio as gr
 import msgspec
 
 from explorer.page import files
-from explorer.page.parts import fresh, module
+from explorer.page.parts import LIGHT, fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import glossary, in_view, lessons, subjects
 from explorer.papers.schema import Lesson
@@ -16,8 +16,7 @@ USUAL = "confidence"  # what a player shows where nothing else is asked for
 
 
 def lane(lesson: Lesson) -> str:
-    """The scores that a lesson looks at: the first of those its stops speak of that a player would not show by itself;
-    "" where none is named."""
+    """The scores that a lesson looks at: the first of its stops' that a player would not show itself; "" for none."""
     named = [claim.lane for stop in lesson.stops for claim in stop.check.lanes]
     return next((name for name in named if name != USUAL), named[0] if named else "")
 
@@ -51,14 +50,8 @@ def _run(card: Card) -> dict[str, str]:
     return {"id": card.id, "file": files.address(gallery().path(card.id)), "caption": card.caption or card.title}
 
 
-def section(tab: gr.Tab, **light: Any) -> None:
-    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
-    first."""
+def section(tab: gr.Tab) -> None:
+    """Build the tab, whose content is sent when it is opened first."""
     sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
-    tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)
-
-
-def tour() -> gr.HTML:
-    """The button of the guided tour; on a first visit it also offers it."""
-    return module("learn/tour.js", "page.mountTour(element)", elem_id="tour")
+    tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **LIGHT)

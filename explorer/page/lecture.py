@@ -9,9 +9,9 @@ import msgspec
 
 from engines import TraceError, UserError
 from explorer.lecture import LONGEST, Lecture, read
+from explorer.page.catalogue import updates
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LAST, asked, capital, fresh, hidden
-from explorer.page.settings import updates
 from explorer.runs.store import ID
 
 MAX_ASK = 3 * LONGEST  # characters of a request, which may hold a list of one's own as a JSON string
@@ -27,7 +27,7 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
         shown, filled = [gr.skip()] * len(outputs), [gr.skip()] * len(controls)
         wish = asked(value, MAX_ASK)
         if wish.get("act") == "show":
-            return [gr.skip(), *handlers.showing.follow(wish.get("query"), request), *filled]
+            return [gr.skip(), *handlers.follow(wish.get("query"), request), *filled]
         if wish.get("act") == "save":
             return [saved(handlers, lecture, wish), *shown, *filled]
         if wish.get("act") == "ready":

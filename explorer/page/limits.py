@@ -39,22 +39,21 @@ class Limits:
         """EXPLORER_PUBLIC=1 (or a Space, or `public`), EXPLORER_MAX_PROMPT, _TOKENS, _STEPS, _SECONDS, _WAITING,
         _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE; EXPLORER_ROW_INVARIANT=1."""
         public = public or bool(os.environ.get("SPACE_ID")) or os.environ.get("EXPLORER_PUBLIC") == "1"
+
+        def most(name: str, here: float, at_home: float) -> float:
+            return _number(f"EXPLORER_MAX_{name}", here if public else at_home)
+
+        cuda = "cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"
         return cls(
-            prompt_characters=int(_number("EXPLORER_MAX_PROMPT", 4000 if public else 20_000)),
-            steps=int(_number("EXPLORER_MAX_STEPS", 512 if public else 4096)),
-            seconds=_number("EXPLORER_MAX_SECONDS", 45 if public else 600),
+            prompt_characters=int(most("PROMPT", 4000, 20_000)),
+            steps=int(most("STEPS", 512, 4096)),
+            seconds=most("SECONDS", 45, 600),
             public=public,
-            new_tokens=min(
-                int(_number("EXPLORER_MAX_TOKENS", 256 if public else NEW_TOKENS)),
-                PUBLIC_NEW_TOKENS if public else NEW_TOKENS,
-            ),
-            waiting=int(_number("EXPLORER_MAX_WAITING", WAITING)),
-            trace_characters=min(
-                int(_number("EXPLORER_MAX_TRACE", 2_000_000 if public else MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS
-            ),
+            new_tokens=min(int(most("TOKENS", 256, NEW_TOKENS)), PUBLIC_NEW_TOKENS if public else NEW_TOKENS),
+            waiting=int(most("WAITING", WAITING, WAITING)),
+            trace_characters=min(int(most("TRACE", 2_000_000, MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS),
             models=tuple(name.strip() for name in os.environ.get("EXPLORER_MODELS", "").split(",") if name.strip()),
-            device=os.environ.get("EXPLORER_DEVICE", "").strip()
-            or ("cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"),
+            device=os.environ.get("EXPLORER_DEVICE", "").strip() or cuda,
             row_invariant=os.environ.get("EXPLORER_ROW_INVARIANT") == "1",
         )
 
@@ -103,8 +102,7 @@ class Limits:
         return sentences
 
     def check_methods(self, files: Sequence[str]) -> None:
-        """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public
-        host."""
+        """Nothing but what ships runs for strangers. Raises UserError for local method files on a public host."""
         if self.public and files:
             raise UserError(
                 f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (--public, "

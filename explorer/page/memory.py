@@ -29,6 +29,10 @@ _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _giving_back = threading.Event()
 
 
+class Owners(LRUCache[str, str]):
+    """Session -> address of the first call that named it."""
+
+
 class Remembered(SessionState):
     """The components of one page and their state, but no values."""
 
@@ -48,21 +52,6 @@ class Remembered(SessionState):
         """Nothing is kept."""
 
 
-class Owners:
-    """Whose page each session is: the address of the first call that named it."""
-
-    def __init__(self) -> None:
-        self._of: LRUCache[str, str] = LRUCache(REMEMBERED)
-
-    def note(self, session: str, client: str) -> None:
-        """A call of that session came from there."""
-        self._of.setdefault(session, client)
-
-    def of(self, session: str) -> str:
-        """The address; "" where it is not known."""
-        return self._of.get(session, "")
-
-
 class Holder(StateHolder):
     """Makes these for the pages of one server. Where there are too many, whoever has most of them loses the one that
     was used least recently, so that a newcomer with many names puts out nobody else's; pages that are open go last."""
@@ -76,7 +65,7 @@ class Holder(StateHolder):
         with self.lock:
             if session_id in self.session_data:
                 self.session_data.move_to_end(session_id)
-            clients = {session: self.owners.of(session) for session in self.session_data}
+            clients = {session: self.owners.get(session, "") for session in self.session_data}
             others = [session for session in clients if session != session_id]
             if len(clients) > self.capacity and (evicted := dispensable(others, clients, self.is_open)):
                 del self.session_data[evicted]

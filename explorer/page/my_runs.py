@@ -15,7 +15,7 @@ from explorer.links import read_query
 from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
-from explorer.page.parts import LAST, LIGHT, asked, capital, fresh, hidden, module, share
+from explorer.page.parts import LAST, LIGHT, PLAYER, asked, capital, fresh, hidden, module
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
@@ -41,8 +41,7 @@ class MyRuns:
 
     @classmethod
     def open(cls, gallery: Gallery, limits: Limits) -> MyRuns:
-        """The store that the environment names; where it cannot be used the page says why and works without. Journals
-        left behind are recovered."""
+        """The store that the environment names, its journals recovered; where it cannot be used the page says why."""
         try:
             keep = RunStore.from_env(limits.public)
         except UserError as error:
@@ -71,8 +70,7 @@ class MyRuns:
         return self.keep.get(name)
 
     def linked(self, query: Any) -> tuple[dict[int, tuple[str, Trace]], dict[str, Any], list[str]]:
-        """What a query opens: slot -> (name, trace), where to go, and the sentences about what is not here. Raises
-        UserError."""
+        """(slot -> (name, trace), where to go, sentences on what is not here) of a query. Raises UserError."""
         link = read_query(query)
         opened: dict[int, tuple[str, Trace]] = {}
         gone: list[str] = []
@@ -128,8 +126,7 @@ class MyRuns:
         )
 
     def act(self, action: dict[str, Any]) -> str:
-        """Pin, rename, delete or restore as the list asks, then the list again. Whatever is wrong becomes a
-        sentence."""
+        """Pin, rename, delete or restore as the list asks, then the list. Whatever is wrong becomes a sentence."""
         page = action.get("page")
         page = page if isinstance(page, int) and 0 <= page < 10**6 else 0
         name, what = str(action.get("id", ""))[:64], action.get("act")
@@ -225,7 +222,7 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
         action = asked(text)
         if action.get("act") not in ("open", "add"):
             return (handlers.my_runs.act(action), *[gr.skip()] * others)
-        shown, moved = handlers.showing.open_kept(str(action.get("id", ""))[:64], action["act"] == "add", request)
+        shown, moved = handlers.open_kept(str(action.get("id", ""))[:64], action["act"] == "add", request)
         return (
             handlers.my_runs.listing(action.get("page", 0) if isinstance(action.get("page"), int) else 0),
             *shown,
@@ -238,13 +235,18 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
 def links(handlers: Any, outputs: list[Any]) -> None:
     """Follows the link that the page was opened with. A page that was opened without one asks nothing."""
     opener = hidden("asker", "mountAsker(props, trigger)")
-    opener.submit(handlers.showing.follow, opener, outputs, **LAST)
+    opener.submit(handlers.follow, opener, outputs, **LAST)
 
 
 def sharing(handlers: Any) -> None:
     """The buttons that copy a link and a script."""
-    buttons = share()
-    buttons.submit(handlers.keeping.as_python, None, buttons, **LIGHT)
+    template = (
+        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as Python</button>'
+        '<output></output><textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
+    )
+    call = "page.mountShare(element, props, watch, trigger)"
+    buttons = module(PLAYER, call, template=template, elem_id="share")
+    buttons.submit(handlers.as_python, None, buttons, **LIGHT)
 
 
 def script(traces: dict[int, Trace]) -> str:

@@ -3,12 +3,18 @@ and is set with `textContent`; nothing from a model or a person ever passes thro
 
 import itertools
 import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isgeneratorfunction
 from pathlib import PurePosixPath
 from typing import Any
 
 import gradio as gr
 import msgspec
 
+from engines import TraceError, UserError
 from explorer.export.bundle import own_views
 
 LIGHT: dict[str, Any] = {
@@ -27,13 +33,14 @@ def queued(what: str, most: int = 1) -> dict[str, Any]:
 
 ONE_AT_A_TIME = queued("model")  # of events that run a model
 
+log = logging.getLogger("decoding-explorer")
+PLAYER = "player/gradio.js"
 ASKED = 4000  # characters of what a component sends
 _numbers = itertools.count(1)
 
 
 def fresh(**data: Any) -> str:
-    """JSON with a running number, so that sending the same thing twice is a change. `<` is escaped: the text is inert
-    anywhere."""
+    """JSON with a running number: sending it twice is a change. `<` is escaped: the text is inert anywhere."""
     text = json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
     return text.encode("utf-8", "replace").decode()  # half of a character, which a visitor may send, cannot be answered
 
@@ -54,34 +61,57 @@ def capital(words: object) -> str:
 
 
 def say(text: str, kind: str = "info", go: str = "") -> str:
-    """A value of the status line. go: the id of what the page scrolls to where it is not in sight, such as the
-    players when a run begins."""
+    """A value of the status line. go: the id that the page scrolls to where it is not in sight, such as the players."""
     return fresh(kind=kind, text=capital(text), **({"go": go} if go else {}))
+
+
+def refusals(place: int, of: int, failure: str = "") -> Callable[[Callable[..., Any]], Any]:
+    """Of a handler with so many outputs, what it refuses is a sentence in that place, and the others stay. failure: the
+    sentence for an error of ours, whose details go to the server's log; without one it is raised."""
+
+    def decorate(handler: Callable[..., Any]) -> Callable[..., Any]:
+        def row(error: Exception) -> tuple[Any, ...]:
+            refused = isinstance(error, (TraceError, UserError))
+            if not (refused or failure):
+                raise error
+            if not refused:
+                log.error("%s failed", handler.__qualname__, exc_info=error)
+            text = say(str(error) if refused else failure, "error")
+            return tuple(text if output == place else gr.skip() for output in range(of))
+
+        @wraps(handler)
+        def at_once(*given: Any, **named: Any) -> Any:
+            try:
+                return handler(*given, **named)
+            except Exception as error:
+                return row(error)
+
+        @wraps(handler)
+        def stepwise(*given: Any, **named: Any) -> Any:
+            try:
+                yield from handler(*given, **named)
+            except Exception as error:
+                yield row(error)
+
+        return stepwise if isgeneratorfunction(handler) else at_once
+
+    return decorate
+
+
+@contextmanager
+def alerts() -> Iterator[None]:
+    """Inside, or within a function that it decorates, what is refused becomes an alert of the page."""
+    try:
+        yield
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
 
 
 def bus(value: str) -> gr.HTML:
     """The hidden, always mounted inbox of the players."""
     own = [msgspec.to_builtins(view) | {"record": PurePosixPath(view.file).stem} for view in own_views()]
     views = json.dumps(own) if own else ""
-    return _player("page.bus(element, props, watch)", value=value, views=views, visible="hidden", elem_id="bus")
-
-
-def toolbar() -> gr.HTML:
-    """Play, scrub, clock, speed and race for all slots, and a button that folds it to its first line."""
-    return module("page/toolbar.js", "page.mountBar(element)", elem_id="toolbar")
-
-
-def panel(slot: int) -> gr.HTML:
-    """One player; shows itself once its slot has a trace."""
-    return _player("page.mountPanel(element, props)", slot=slot, elem_classes=["panel"], elem_id=f"panel-{slot}")
-
-
-def forker(methods: str) -> gr.HTML:
-    """Hidden; a request to fork arrives as its value with a `submit` event. methods: what can be chosen in a player's
-    panel, as JSON."""
-    return _player(
-        "page.forker(element, props, () => trigger('submit'))", methods=methods, visible="hidden", elem_id="forker"
-    )
+    return module(PLAYER, "page.bus(element, props, watch)", value=value, views=views, visible="hidden", elem_id="bus")
 
 
 def table(value: str, **options: Any) -> gr.HTML:
@@ -107,7 +137,7 @@ def running_state(over: list[Any], stop: gr.Button) -> None:
 
 
 def either(name: str, begin: tuple[str, str], end: tuple[str, str]) -> tuple[gr.Button, gr.Button]:
-    """Two buttons in one place, each (words, id): the second is there while what the first began goes on. See
+    """Two buttons in one place, each (words, id); the second is there while what the first began goes on. See
     `until`."""
     with gr.Row(elem_id=name, elem_classes=["either"]):
         start = gr.Button(begin[0], variant="primary", elem_id=begin[1], min_width=120)
@@ -130,23 +160,10 @@ def _turn(name: str, what: str, on: str) -> str:
     return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
-def picker(limit: int) -> gr.HTML:
-    """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
-    template = (
-        '<div class="picker"><label for="trace-file">Trace file (.json, .json.gz) or a record of another tool; it is '
-        "read in your browser</label>"
-        '<input id="trace-file" type="file" '
-        'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
-    )
-    call = "page.mountPicker(element, props, trigger)"
-    return module("page/picker.js", call, template=template, limit=limit, elem_id="picker")
-
-
 def module(
     name: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any
 ) -> gr.HTML:
-    """A component drawn by a module of the client: `call` is an expression over `page`, the module, and `element`,
-    `props`, `watch`, `trigger`."""
+    """Drawn by a module of the client: `call` is an expression over `page`, `element`, `props`, `watch`, `trigger`."""
     script = f"dxReady.then(() => dxModules.load({json.dumps(name)})).then((page) => {{ {call}; }});"
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
@@ -156,28 +173,7 @@ def hidden(name: str, call: str) -> gr.HTML:
     return module(f"page/{name}.js", f"page.{call}", visible="hidden", elem_id=name)
 
 
-def doc_links(first: str) -> gr.HTML:
-    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
-    that the tab shows by itself."""
-    return module("page/docs.js", "page.mountDocs(props, trigger)", first=first, visible="hidden", elem_id="docs-links")
-
-
-def share() -> gr.HTML:
-    """Buttons that copy a link to what is shown and the Python lines that repeat it; `submit` asks for the lines."""
-    template = (
-        '<div class="share"><button type="button">Copy link</button><button type="button">Copy as '
-        "Python</button><output></output>"
-        '<textarea readonly hidden rows="3" aria-label="Copied text"></textarea></div>'
-    )
-    return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
-
-
 def dots(within: str) -> gr.HTML:
-    """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
-    its `customdata`."""
+    """Hidden; `submit` with {"dot": n} when a dot of a figure inside `within` is clicked; n: its `customdata`."""
     call = "page.mountDots(props, trigger)"
     return module("page/dots.js", call, within=within, visible="hidden", elem_id=f"{within}-dots")
-
-
-def _player(call: str, **options: Any) -> gr.HTML:
-    return module("player/gradio.js", call, **options)

@@ -9,7 +9,7 @@ import gradio as gr
 from engines import Trace, UserError
 from explorer.page.handlers import Handlers
 from explorer.page.handlers.keeping import named
-from explorer.page.parts import fresh, say
+from explorer.page.parts import fresh, refusals, say
 
 VIEWS = [
     ("Board over all steps", "board"),
@@ -81,18 +81,14 @@ def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
 
 
 def _saver(handlers: Handlers, kind: str) -> Callable[..., Iterator[Saved]]:
+    @refusals(1, 2)
     def save(
         what: Any, view: Any, clock: Any, step: Any, width: Any, speed: Any, request: gr.Request
     ) -> Iterator[Saved]:
         yield gr.skip(), say("Drawing …")
-        try:
-            chosen = handlers.keeping.chosen(what, request)
-            data = draw(
-                kind, list(chosen.values()), view, clock, step, _number("width", width), _number("speed", speed)
-            )
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error")
-            return
+        chosen = handlers.chosen(what, request)
+        traces = list(chosen.values())
+        data = draw(kind, traces, view, clock, step, _number("width", width), _number("speed", speed))
         name = named(chosen, kind)
         file = {"name": name, "type": TYPES[kind], "base64": base64.b64encode(data).decode("ascii")}
         yield fresh(files=[file]), say(f"Saved {name} ({len(data) / 1000:,.0f} kB).", "ok")

@@ -15,9 +15,9 @@ from typing import Any
 import engines
 from engines import UserError, tasks
 from explorer.links import SLOTS
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.feed import MODEL_LOCK
-from explorer.page.form import Form, read_as
+from explorer.page.form import read_as
 from explorer.page.handlers.desk import Desk
 from explorer.page.parts import LAST, fresh, hidden
 from explorer.page.starting import lent
@@ -49,8 +49,7 @@ class Ahead:
         self._tasks = {model.name: model.tasks for model in desk.catalogue.models}
 
     def want(self, pairs: Sequence[Pair]) -> list[str]:
-        """From now on these are to be ready, the first one first, and nothing else; returns the models of those that
-        are not."""
+        """From now on these are to be ready, in this order, and nothing else; returns the models that are not."""
         with self._lock:
             kept = [pair for pair in pairs if pair in self._wanted]
             self._wanted = [pair for pair in pairs if pair in kept or self._may(pair)]
@@ -102,15 +101,13 @@ class Ahead:
         except ValueError:  # no name of the hub
             return False
 
-    def _next(self) -> Pair | None:
-        with self._lock:
-            if not self._wanted:
-                self._thread = None
-                return None
-            return self._wanted[0]
-
     def _work(self) -> None:
-        while pair := self._next():
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._thread = None
+                    return
+                pair = self._wanted[0]
             self._prepare(pair)
             with self._lock:
                 self._wanted = [other for other in self._wanted if other != pair]
@@ -142,7 +139,7 @@ class Ahead:
         known = self._tasks.get(engines.target_and_drafter(pair[1])[0], ())
         prompt = tasks.example_of(known[0]) if known else PROMPT
         with engines.watching_downloads(_no_download), engines.before_weights(check):
-            Plan(*pair, {}).begin(prompt, 0, self.desk.limits).close()
+            Form(*pair).begin(prompt, 0, self.desk.limits).close()
 
 
 def _no_download(download: Any) -> None:

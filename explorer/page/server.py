@@ -27,7 +27,7 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.memory import Owners, give_back, keep_no_values
+from explorer.page.memory import REMEMBERED, Owners, give_back, keep_no_values
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
@@ -59,7 +59,7 @@ def launch(
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     error_log.install()
     client.install(files.PREFIX)
-    readers, owners = clients.Readers(), Owners()
+    readers, owners = clients.Readers(), Owners(REMEMBERED)
     if limits.public:
         clients.look_after(demo._queue, readers)
     guard = Middleware(
@@ -123,8 +123,7 @@ def serve(**options: Any) -> None:
 
 
 def _hosts(server_name: str | None) -> set[str]:
-    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected
-    there."""
+    """Names this server answers for. Behind the proxy of a Space any may arrive, and strangers are expected."""
     if os.environ.get("SPACE_ID"):
         return set()
     named = [server_name or os.environ.get("GRADIO_SERVER_NAME", ""), *os.environ.get("EXPLORER_HOSTS", "").split(",")]

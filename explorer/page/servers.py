@@ -12,7 +12,7 @@ from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_addre
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import short
-from explorer.page.parts import queued, say
+from explorer.page.parts import queued, refusals, say
 
 PATIENCE = 25.0  # seconds of silence
 AT_ONCE = 4  # servers that are asked at the same time, by all pages together: they wait elsewhere, and for no model
@@ -31,6 +31,7 @@ class Servers:
     def __init__(self, handlers: Handlers) -> None:
         self.handlers = handlers
 
+    @refusals(1, 3)
     def ask(
         self,
         request: gr.Request,
@@ -42,22 +43,16 @@ class Servers:
     ) -> Iterator[Outputs]:
         """Ask as a run does: yields before anything is sent, streams to the bus, and Stop ends it."""
         session, limits = self.handlers.session(request), self.handlers.limits
-        try:
-            if limits.public:
-                raise UserError(CLOSED)
-            if session.running:
-                raise UserError("a run is going on; stop it or wait for its end, then ask a server.")
-            prompt, address = limits.check_prompt(prompt), read_address(url)
-            if not isinstance(model, str) or (api and api not in FORMATS):
-                raise UserError(f"the model or the interface ('{short(api)}') is not understood; choose them again.")
-            if not isinstance(most, (int, float)) or most != most or not 1 <= most <= limits.new_tokens:
-                raise UserError(
-                    f"max tokens={short(most)} is not allowed; give a number from 1 to {limits.new_tokens}."
-                )
-            key = key_for(address)
-        except UserError as error:
-            yield gr.skip(), say(str(error), "error"), gr.skip()
-            return
+        if limits.public:
+            raise UserError(CLOSED)
+        if session.running:
+            raise UserError("a run is going on; stop it or wait for its end, then ask a server.")
+        prompt, address = limits.check_prompt(prompt), read_address(url)
+        if not isinstance(model, str) or (api and api not in FORMATS):
+            raise UserError(f"the model or the interface ('{short(api)}') is not understood; choose them again.")
+        if not isinstance(most, (int, float)) or most != most or not 1 <= most <= limits.new_tokens:
+            raise UserError(f"max tokens={short(most)} is not allowed; give a number from 1 to {limits.new_tokens}.")
+        key = key_for(address)
         slot, keep = self.handlers.free_player(session), self.handlers.my_runs.keep_for(request)
         feed = Feed(session.begin(), slot, address.host, keep)
         options: dict[str, Any] = {"api": api or "", "key": key, "max_tokens": int(most), "max_seconds": limits.seconds}

@@ -1,6 +1,8 @@
 """What the server remembers of each open page: the traces that its players show and the run under way. Bounded, dropped
 when the page closes."""
 
+from __future__ import annotations
+
 import gzip
 import threading
 import uuid
@@ -24,7 +26,9 @@ class Job:
     first message; what was stopped before that is never asked for more, so that nobody has to wait for it. `said`: the
     status line at its end, of a job that has one of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Job | None = None) -> None:
+        if before:
+            before.end()
         self.id = uuid.uuid4().hex[:12]
         self.stop = threading.Event()
         self.finished = threading.Event()
@@ -32,6 +36,12 @@ class Job:
         self.begun = self.cleared = self.under_way = False
         self.queued: list[dict[str, Any]] = []
         self.said = ""
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.finished.set()
 
     def end(self) -> None:
         """Ask it to end; one that waits for its first turn has ended then."""
@@ -52,7 +62,7 @@ class Session:
     recorded one takes a few milliseconds (one of two million characters 50 to 140)."""
 
     def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
-        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+        self.held = {slot: packed(trace) for slot, trace in traces.items()}  # what the players show
         self.opened: set[int] = set()  # slots of runs that a person opened, not yet taken into the controls
         self.asked = ""  # the prompt that the page itself sent for them; it may hold another one now
         self.spare: dict[int, bytes] = {}  # runs in no player, whose settings the slots out of sight are to take
@@ -64,54 +74,36 @@ class Session:
     @property
     def traces(self) -> dict[int, Trace]:
         """What the players show, read for this call; changing it changes nothing here."""
-        return {slot: unpacked(held) for slot, held in self._packed.items()}
+        return {slot: unpacked(held) for slot, held in self.held.items()}
 
     def trace(self, slot: int) -> Trace | None:
         """What one player shows."""
-        held = self._packed.get(slot)
+        held = self.held.get(slot)
         return None if held is None else unpacked(held)
-
-    @property
-    def slots(self) -> set[int]:
-        """The players that show something."""
-        return set(self._packed)
 
     def show(self, traces: Mapping[int, Trace | bytes]) -> None:
         """These, and nothing else, are on view."""
-        self._packed = {slot: packed(trace) for slot, trace in traces.items()}
+        self.held = {slot: packed(trace) for slot, trace in traces.items()}
 
     def keep(self, slot: int, trace: Trace | bytes) -> None:
         """One player shows this trace now; the others stay."""
-        self._packed[slot] = packed(trace)
-
-    def forget(self, slot: int) -> None:
-        """One player shows nothing the server knows."""
-        self._packed.pop(slot, None)
+        self.held[slot] = packed(trace)
 
     def take_opened(self) -> dict[int, Trace]:
         """The traces that a person opened since the last call and that are still on view, and those in no player."""
         slots, self.opened = self.opened, set()
         spare, self.spare = self.spare, {}
         opened = {slot: trace for slot in sorted(slots) if (trace := self.trace(slot)) is not None}
-        return opened | {slot: unpacked(held) for slot, held in spare.items() if opened and slot not in self.slots}
-
-    @property
-    def size(self) -> int:
-        """Packed bytes of all its traces."""
-        return sum(map(len, self._packed.values()))
+        return opened | {slot: unpacked(held) for slot, held in spare.items() if opened and slot not in self.held}
 
     def begin(self) -> Job:
         """A new job; one that still runs is told to stop."""
-        if self.job:
-            self.job.end()
-        self.job = Job()
+        self.job = Job(self.job)
         return self.job
 
     def begin_sweep(self) -> Job:
         """A new job beside the players' own; a sweep that still runs is told to stop."""
-        if self.sweeping:
-            self.sweeping.end()
-        self.sweeping = Job()
+        self.sweeping = Job(self.sweeping)
         return self.sweeping
 
     def end(self) -> None:
@@ -180,7 +172,7 @@ class Sessions:
     def check_room(self, size: int, client: str) -> None:
         """Raises UserError where strangers' pages hold so much that a trace of so many packed bytes finds no room."""
         with self._lock:
-            held = [(who, session.size) for who, session in self._all.values()]
+            held = [(who, sum(map(len, session.held.values()))) for who, session in self._all.values()]
         if sum(n for who, n in held if who == client) + size > OPENED_EACH:
             raise UserError("your pages hold as many opened traces as one visitor may have here; close one of them.")
         if sum(n for _, n in held) + size > OPENED:

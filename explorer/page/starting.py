@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import engines
 from engines import Step, Trace, UserError
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.limits import Limits
 
 MARGIN = 15  # seconds that a GPU is asked for beyond the run's budget: the model has to be loaded there
@@ -28,8 +28,7 @@ Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries o
 
 @cache
 def lent() -> bool:
-    """Whether a machine is lent for each run: the package `spaces` is there; a folder that happens to be called so is
-    none."""
+    """Whether a machine is lent for each run: the package `spaces` is there, and not a folder of that name."""
     spec = importlib.util.find_spec("spaces")
     return spec is not None and spec.origin is not None
 
@@ -40,13 +39,12 @@ def prepare(seconds: float) -> None:
         decorated(seconds)
 
 
-def loading(plan: Plan, limits: Limits) -> str:
-    """The name of the model that a run has to load before it begins; "" where it is in memory, or where it will run is
-    not known."""
+def loading(plan: Form, limits: Limits) -> str:
+    """The model that a run has to load first; "" where it is in memory, or where it will run is not known."""
     return "" if lent() or engines.is_loaded(plan.model, limits.device) else plan.model
 
 
-def needs(plan: Plan, limits: Limits) -> str:
+def needs(plan: Form, limits: Limits) -> str:
     """The model that a run loads, with the bytes of its weights; "" for one that is listed or loaded, all of which are
     small, and where nothing can be told, of which loading it says why."""
     if not loading(plan, limits) or engines.is_known(engines.target_and_drafter(plan.model)[0]):
@@ -58,7 +56,7 @@ def needs(plan: Plan, limits: Limits) -> str:
     return f"{plan.model} · {engines.gigabytes(size.weights)}" if size.large else ""
 
 
-def reads(plan: Plan, prompt: str, limits: Limits) -> int | None:
+def reads(plan: Form, prompt: str, limits: Limits) -> int | None:
     """How many tokens the prompt has for the model of a run, which is in memory: its tokenizer counts them. None where
     it is not, and for a prompt that it refuses, of which the run will speak."""
     if lent() or loading(plan, limits):
@@ -70,7 +68,7 @@ def reads(plan: Plan, prompt: str, limits: Limits) -> int | None:
         return None
 
 
-def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:
+def start(plan: Form, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:
     """A run under way, checked. Raises UserError."""
     if lent():
         return Remote(decorated(limits.seconds)(plan, prompt, seed, limits))
@@ -79,14 +77,12 @@ def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | R
 
 @lru_cache(maxsize=4)
 def decorated(seconds: float) -> Callable[..., Iterator[Item]]:
-    """`items`, with a GPU around it for that long where there is one to be had. ZeroGPU wants to see it before the page
-    is up."""
+    """`items`, with a GPU for that long where there is one. ZeroGPU wants to see it before the page is up."""
     return importlib.import_module("spaces").GPU(duration=round(seconds) + MARGIN)(items)
 
 
-def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
-    """A whole run as plain data: its header, its steps, and its state after each; refusals and failures are items
-    too."""
+def items(plan: Form, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
+    """A whole run as plain data: header, steps, its state after each; refusals and failures are items too."""
     try:
         run = plan.begin(prompt, seed, limits)
     except UserError as error:
@@ -118,8 +114,7 @@ def items(plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
 
 
 class Remote(Iterator[Step]):
-    """A run in another process, read like a run here: steps, `close`, `pieces`, `trace`. Raises UserError for what is
-    refused."""
+    """A run in another process, read like one here. Raises UserError for what is refused."""
 
     def __init__(self, received: Any) -> None:
         self._items = received

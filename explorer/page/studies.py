@@ -12,10 +12,10 @@ import msgspec
 
 import engines
 from engines import Study, StudyInfo, UserError
-from explorer.page.catalogue import param_fields
+from explorer.page.catalogue import Form, param_fields
 from explorer.page.curves import study_figure
-from explorer.page.form import Form, read_as
-from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, queued, say, status, table, until
+from explorer.page.form import read_as
+from explorer.page.parts import LIGHT, alerts, asked, dots, either, fresh, module, queued, say, status, table, until
 
 HELP = """## Studies: laws, bounds and cost models
 Some papers hold no decoding loop but a law of scaling, a bound or a cost model. Set its inputs and run it: every column
@@ -43,8 +43,7 @@ class Stopped(UserError):
 
 
 class Studies:
-    """Runs studies for the page, one at a time for each session, which can stop its own and keeps what it was looking
-    at."""
+    """Runs studies, one at a time for each session, which can stop its own and keeps what it was looking at."""
 
     def __init__(self, public: bool) -> None:
         self.public = public
@@ -119,12 +118,10 @@ class Studies:
         """Another figure of it. Raises gr.Error."""
         return self._look("figure", record, name, request, lambda study, name: study_figure(study.figure(name)))
 
+    @alerts()
     def _look(self, kind: str, record: Any, name: Any, request: gr.Request, draw: Callable[[Study, str], Any]) -> Any:
         study = _read(record, name)
-        try:
-            drawn = draw(study, name)
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+        drawn = draw(study, name)
         if (session := str(request.session_hash)) in self._stops:  # what is drawn next keeps to it
             self._looks.setdefault(session, {})[kind] = name
         return drawn
@@ -175,8 +172,7 @@ def played(study: Study) -> list[tuple[str, str, Any]]:
 
 
 def every_run(study: Study) -> Iterator[tuple[str, str, Any]]:
-    """(place, name, run) of every such point. A place is the name of a figure with the numbers of a series and of a
-    point, as its dot has it."""
+    """(place, name, run) of every such point. A place: figure.series.point, as its dot has it."""
     for figure in study.figures:
         for j, series in enumerate(figure.series):
             for k, run in enumerate(series.runs):
@@ -202,11 +198,16 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
         gr.Markdown(f"`{broken.module}` does not load: {broken.reason}")
     if not infos:
         return
+    names = ("slug", "title", "paper", "summary", "departures")
+    offered = [
+        {name: getattr(info, name) for name in names} | {"params": [param_fields(p) for p in info.inputs]}
+        for info in infos
+    ]
     form = module(
         "page/study.js",
         "page.mountStudies(element, props)",
         value=Asked(infos[0].slug).text(),
-        offered=json.dumps([_told(info) for info in infos], ensure_ascii=False),
+        offered=json.dumps(offered, ensure_ascii=False),
         elem_id="study-form",
     )
     start, stop = either("study-go", ("Run study", "study-run"), ("Stop", "study-stop"))
@@ -236,25 +237,16 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
         event(play, [record, asks], [slot, slot_status, line, tabs], **LIGHT)
 
 
-def _told(info: StudyInfo) -> dict[str, Any]:
-    """A study as `assets/client/page/study.js` draws it."""
-    names = ("slug", "title", "paper", "summary", "departures")
-    return {name: getattr(info, name) for name in names} | {"params": [param_fields(p) for p in info.inputs]}
-
-
+@alerts()
 def _read(record: Any, name: Any) -> Study:
     """The record that the page holds. Raises gr.Error: anyone can send one."""
-    try:
-        if not record or not isinstance(name, str):
-            raise UserError("run a study first.")
-        return engines.read_study(record)
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+    if not record or not isinstance(name, str):
+        raise UserError("run a study first.")
+    return engines.read_study(record)
 
 
 def play(record: Any, wish: Any) -> tuple[Any, Any, Any, Any]:
-    """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. wish: a
-    place, or the click of a dot."""
+    """(form of slot 1, status lines there and here, the Explore tab) for a point. wish: a place, or a dot's click."""
     place = asked_for(wish)
     chosen = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
     if chosen is None:

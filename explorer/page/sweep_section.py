@@ -6,11 +6,11 @@ from typing import Any
 
 import gradio as gr
 
-from engines import Param, UserError
+from engines import Param
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, dots, either, queued, status, until
-from explorer.page.replays import listing, opens
+from explorer.page.handlers.showing import listing, opens
+from explorer.page.parts import LIGHT, alerts, dots, either, queued, status, until
 from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
 SEED = 7  # its place among the controls
@@ -199,9 +199,7 @@ def _values(declared: Mapping[str, Param], name: str, curve: tuple[str, Sequence
     return f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
 
 
+@alerts()
 def _listed(sweeper: Sweeper, model: Any) -> str:
-    try:
-        sweeper.kind(model)
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
+    sweeper.kind(model)
     return str(model)

@@ -1,7 +1,6 @@
 """What *Run a sweep* does: checks what is checked, says how much it is, runs it step by step, and turns points into
 prompts and prompts into traces."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +18,15 @@ from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values
 from explorer.page import curves
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import STOP_PATIENCE, Handlers
+from explorer.page.handlers.showing import Replay, row_number
 from explorer.page.limits import check_seed
-from explorer.page.parts import asked, say
-from explorer.page.replays import Replay, row_number
+from explorer.page.parts import alerts, asked, refusals, say
 from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"
 NO_SECOND = "(none: one curve)"
 SAY_EVERY, DRAW_EVERY = 0.3, 2.0  # seconds between two looks at the progress, and at the figures
 CLIP = 120  # characters of a prompt or an output in a list
-log = logging.getLogger("decoding-explorer")
 
 
 @dataclass(frozen=True)
@@ -136,18 +134,12 @@ class Sweeper:
             "finished runs are reused."
         )
 
+    @refusals(0, 5, "The sweep failed with an error of ours; the server's log has the details.")
     def run(self, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Run it: (status, figure by tokens per forward, figure by forwards, points, prompts). Yields before the model
-        is touched."""
-        session = self.handlers.session(request)
-        try:
-            checked = self.read(values)
-        except UserError as error:
-            yield say(str(error), "error"), *[gr.skip()] * 4
-            return
-        job, session.sweep = session.begin_sweep(), None
-        budget = workers.until(checked.seconds)
-        try:
+        """Yields (status, figure by tokens per forward, figure by forwards, points, prompts), first before a model."""
+        session, checked = self.handlers.session(request), self.read(values)
+        session.sweep, budget = None, workers.until(checked.seconds)
+        with session.begin_sweep() as job:
             yield say(f"Starting {checked.total:,} runs; the first one loads the model."), *[gr.skip()] * 4
             if not job.go_on():
                 return
@@ -169,16 +161,6 @@ class Sweeper:
                     yield _progress(sweep), *[gr.skip()] * 4
             self._pace.save()
             yield _finished(sweep), *_shown(sweep), []
-        except UserError as error:
-            yield say(str(error), "error"), *[gr.skip()] * 4
-        except Exception:
-            log.exception("a sweep on '%s' failed", checked.model)
-            yield (
-                say("The sweep failed with an error of ours; the server's log has the details.", "error"),
-                *[gr.skip()] * 4,
-            )
-        finally:
-            job.finished.set()
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
         """Cancel: ends after the step under way; what is finished stays and is shown."""
@@ -206,10 +188,8 @@ class Sweeper:
     def _prompts(self, row: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of a point, wrong ones first, and the line above them."""
         sweep = self.handlers.session(request).sweep
-        try:
+        with alerts():
             setting = row_number(row, len(sweep.settings) if sweep else 0, "point of this sweep")
-        except UserError as error:
-            raise gr.Error(str(error), print_exception=False) from None
         cells = sweep.prompts_of(setting)
         wrong = sum(not sweep.outcomes[i].right for i in cells)
         return [

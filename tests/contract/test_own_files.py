@@ -39,7 +39,7 @@ from explorer.runs.gallery import gallery
 from explorer.page.catalogue import Catalogue
 from explorer.page.files import folders
 from explorer.page.learn import payload
-from explorer.page.entries import entries
+from explorer.page.chooser import entries
 from explorer.site import compose
 
 slug = sys.argv[1]

@@ -11,7 +11,7 @@ import engines
 import explorer
 from engines import Edit, Trace, UserError
 from explorer.cli import main
-from explorer.cli.trace import first_difference
+from explorer.cli.trace import departure
 from explorer.export.events import events_csv
 from explorer.runs.gallery import gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
@@ -68,7 +68,7 @@ def test_the_lines_make_the_same_run(case):
     for ids in (False, True) if case == "masked" else (False,):
         room: dict = {}
         exec(explorer.lines(trace, ids=ids), room)
-        assert first_difference(trace, room["trace"]) is None
+        assert departure(trace, room["trace"]) is None
         found, wanted = room["trace"].header, trace.header
         assert (found.params, found.seed) == (wanted.params, 5)
         assert [(e.after_step, e.edit) for e in found.edits] == [(e.after_step, e.edit) for e in wanted.edits]
@@ -83,7 +83,7 @@ def test_the_lines_load_the_model_as_it_was_loaded(tmp_path, capsys):
     record, room = trace.header.models[0], {}
     assert (record.dtype, record.options) == (given.pop("dtype"), given)
     exec(explorer.lines(trace), room)
-    assert room["trace"].header.models == trace.header.models and first_difference(trace, room["trace"]) is None
+    assert room["trace"].header.models == trace.header.models and departure(trace, room["trace"]) is None
     assert engines.models_of(trace.header)[record.role].record.options == record.options
     (tmp_path / "t.json").write_text(trace.to_json())
     assert main(["replay", str(tmp_path / "t.json"), "--rerun"]) == 0 and "repeats" in capsys.readouterr().out

@@ -253,7 +253,7 @@ class Honest:
             self.failures.append("the page's heartbeat did not begin")
         with caller.client as client:
             said = [str(client.get("/config").status_code), caller.queued(number, *self.values)]
-            answer = caller.call(self.numbers["Summing.numbers"][0])
+            answer = caller.call(self.numbers["Showing.numbers"][0])
             said.append(str(answer.status_code))
             if said != ["200"] * 3:
                 self.failures.append(f"page, run, numbers: {said}")

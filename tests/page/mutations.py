@@ -242,7 +242,7 @@ def opener() -> Callable[[str], str]:
     def open_text(text: str) -> str:
         handlers.closed(who)
         with watched() as errors:
-            said: str = json.loads(handlers.showing.take_in(text, who)[1])["text"]
+            said: str = json.loads(handlers.take_in(text, who)[1])["text"]
         if errors:
             raise AssertionError(f"refused only by the last resort: {errors[0].exc_info}")
         return said

@@ -34,9 +34,9 @@ PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
 STAY = 12  # requests of one page, at most
 PACE = 3.0  # seconds from one live run to the next, at least
 SETTLE = 30.0  # seconds behind the last visitor, in which what is free goes back
-PLAY, NUMBERS = "_player.<locals>.play", "Summing.numbers"  # handlers, by their qualified names
+PLAY, NUMBERS = "_plays.<locals>.play", "Showing.numbers"  # handlers, by their qualified names
 TAKE_IN, SAVE, PAGE = "Showing.take_in", "Keeping.save_json", "Keeping.save_html"
-CURVES, PICTURE = "Summing.curves", "_saver.<locals>.save"  # a picture goes through the queue
+CURVES, PICTURE = "Showing.curves", "_saver.<locals>.save"  # a picture goes through the queue
 WISHES = (PLAY, PLAY, PLAY, TAKE_IN, TAKE_IN, NUMBERS, CURVES, PICTURE, SAVE, PAGE)
 KINDS = {TAKE_IN: "uploads", PICTURE: "pictures, with the queue"}
 CHARACTERS = 30_000, 300_000, 2_000_000  # of an uploaded trace
@@ -254,10 +254,10 @@ class Runner:
 def run() -> list[Any]:
     """What the page sends for one slot of a masked method."""
     from explorer.links import SLOTS
-    from explorer.page.catalogue import Catalogue, Plan
+    from explorer.page.catalogue import Catalogue, Form
     from tests.page.conftest import first_model, methods_of
 
-    plan = Plan(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 64})
+    plan = Form(methods_of("masked")[0], first_model("masked"), {"max_new_tokens": 64})
     return ["add: 457 + 286", 0, "1", *[Catalogue.read(True).form(plan).text()] * SLOTS]
 
 

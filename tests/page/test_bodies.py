@@ -69,11 +69,11 @@ def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
         came.append(message["body"])
         await answers(scope, receive, send)
 
-    owners = Owners()
+    owners = Owners(1000)
     client = TestClient(Guard(app, owners=owners))
     whole = sent(data=["x" * 1000])
     assert client.post(JOIN, content=iter([whole[:7], whole[7:500], whole[500:]])).status_code == 200
-    assert came == [whole] and owners.of("f81d4fae-7dec") == "testclient"
+    assert came == [whole] and owners.get("f81d4fae-7dec") == "testclient"
     assert client.post(JOIN, content=sent(data=[[]] * 3000)).status_code == 400
     assert client.post(JOIN, content=iter([b"x" * 6_000_000] * 2)).status_code == 413
     assert len(came) == 1

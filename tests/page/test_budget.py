@@ -182,7 +182,7 @@ def test_opened_traces_are_bounded_for_a_visitor_and_for_all(traces, monkeypatch
         kept.check_room(11, "three")
     kept.check_room(10, "three")
     kept.of("a", "one").show({})  # nothing is shown there now
-    assert kept.of("a", "one").size == 0
+    assert kept.of("a", "one").held == {}
     kept.check_room(len(one) + 10, "one")
     kept.drop("b")
     kept.check_room(len(one) + 10, "three")
@@ -193,23 +193,23 @@ def test_a_page_keeps_its_traces_packed_and_unpacks_the_one_that_is_asked_for(tr
     monkeypatch.setattr(sessions, "unpacked", lambda held: unpacked.append(held) or real(held))
     session = sessions.Session({0: traces[0]})
     session.keep(2, traces[1])
-    assert session.size < sum(len(trace.to_json()) for trace in traces[:2]) / 2
+    assert sum(map(len, session.held.values())) < sum(len(trace.to_json()) for trace in traces[:2]) / 2
     assert session.trace(2) == traces[1] and session.trace(3) is None and len(unpacked) == 1
     session.opened = {2}
     assert session.take_opened() == {2: traces[1]} and session.take_opened() == {} and len(unpacked) == 2
     assert session.traces == {0: traces[0], 2: traces[1]} and session.traces[0] is not traces[0]
-    session.forget(2)
-    assert session.slots == {0}
+    session.held.pop(2, None)
+    assert set(session.held) == {0}
 
 
 def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces):
     monkeypatch.setattr(sessions, "OPENED_EACH", 100)
-    showing = (handlers := desk(recorded, public=True)).showing
+    showing = handlers = desk(recorded, public=True)
     monkeypatch.setattr(handlers.my_runs, "linked", lambda query: ({0: ("a run", traces[1])}, {}, []))
     for answer in (showing.take_in(traces[0].to_json(), visitor()), showing.follow("?run=x", visitor())):
         said = json.loads(answer[1])
         assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
-    assert handlers.session(visitor()).slots == set(handlers.opening), "what was on view stays"
+    assert set(handlers.session(visitor()).held) == set(handlers.opening), "what was on view stays"
     monkeypatch.setattr(sessions, "OPENED_EACH", 10**9)
     assert json.loads(showing.follow("?run=x", visitor())[1])["kind"] == "ok"
     assert handlers.session(visitor()).traces == {0: traces[1]}

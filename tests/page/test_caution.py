@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from engines import ModelRecord
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.feed import Feed
 from explorer.page.handlers.running import summary
 from explorer.page.limits import Limits
@@ -34,7 +34,7 @@ def test_a_model_that_cannot_have_row_invariant_forwards_is_named_once_at_the_en
     def told(*plans: tuple[str, str], wished: bool = True) -> str:
         feeds = [Feed(job, slot, "", None, wished) for slot in range(len(plans))]
         for feed, (method, model) in zip(feeds, plans, strict=True):
-            run = Plan(method, model, {"max_new_tokens": 2}).begin("add: 1 + 2", 0, limits)
+            run = Form(method, model, {"max_new_tokens": 2}).begin("add: 1 + 2", 0, limits)
             assert list(run)
             feed.trace = run.trace()
         return summary(job, feeds)

@@ -6,7 +6,7 @@ import threading
 from playwright.sync_api import Locator, expect
 
 from explorer import ASSETS
-from explorer.page import settings
+from explorer.page import blocks
 from explorer.page.chooser import payload
 from tests.page.conftest import PROMPT, desk
 
@@ -67,7 +67,7 @@ def test_four_answers_lead_to_five_cards_at_most_to_a_recording_and_into_the_slo
 
 
 def test_what_is_tried_stays_where_the_settings_of_runs_opened_before_come_late(visit, traces, monkeypatch):
-    come, real, seed = threading.Event(), settings.updates, 7
+    come, real, seed = threading.Event(), blocks.updates, 7
 
     def late(*given):
         assert come.wait(60)
@@ -77,7 +77,7 @@ def test_what_is_tried_stays_where_the_settings_of_runs_opened_before_come_late(
     screen, chooser = opened(visit)
     first = screen.page.locator("#method-0")
     tried = next(slug for slug in ("threshold", "creditdecoding") if slug != traces[0].header.method)
-    monkeypatch.setattr(settings, "updates", late)
+    monkeypatch.setattr(blocks, "updates", late)
     for header in (trace.header for trace in traces[:2]):
         screen.tab("Methods")
         chooser.get_by_role("searchbox").fill(header.title)

@@ -10,8 +10,7 @@ from safetensors.torch import save_file
 
 import engines
 from engines import UserError
-from explorer.page.catalogue import Catalogue, Plan, name_of
-from explorer.page.form import Form
+from explorer.page.catalogue import Catalogue, Form, name_of
 from explorer.page.limits import Limits
 from explorer.page.starting import reads
 from tests.page.test_forks import place
@@ -50,7 +49,7 @@ def test_counting_a_prompt_reads_no_drafter(heads, monkeypatch):
     """It comes with the first message, which must not wait for gigabytes."""
     monkeypatch.setattr("engines.models.drafters.load_drafter", lambda *_, **__: pytest.fail("it was read"))
     model = engines.load_model(TARGET)
-    plan = Plan(with_heads().slug, f"{TARGET} + {heads}", {})
+    plan = Form(with_heads().slug, f"{TARGET} + {heads}", {})
     assert reads(plan, "copy: Ada", Limits(1000, 100, 60, False)) == len(model.tokenizer.encode_prompt("copy: Ada"))
 
 

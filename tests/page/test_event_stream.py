@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.page import event_stream
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.event_stream import READERS, STREAMS, EventStream, EventStreams
 from explorer.page.feed import Feed
 from explorer.page.limits import Limits
@@ -121,7 +121,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_steps_go_over_a_stream_that_is_read_and_none_is_lost_when_the_reader_leaves(slowly: Any, leaves: bool) -> None:
-    feed, plan = Feed(Job(), 0, "title"), Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 10})
+    feed, plan = Feed(Job(), 0, "title"), Form(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 10})
     going = feed.messages(plan, PROMPT, 0, LIMITS)
     header = parsed(next(going))
     stream = STREAMS._streams[header["stream"]]

@@ -44,15 +44,13 @@ def test_a_run_whose_journal_or_stream_cannot_be_opened_ends_in_a_sentence(monke
         raise OSError("no space left on device")
 
     monkeypatch.setattr(feed.STREAMS, "open", full)
-    *_, (bus, status, _) = desk().running.run(visitor(), *sent())
+    *_, (bus, status, _) = desk().run(visitor(), *sent())
     assert "failed with an error of ours" in status and json.loads(bus)["batches"] == []
 
 
 def test_figures_that_fail_keep_no_run_from_its_end(monkeypatch):
     monkeypatch.setattr(feed, "of_run", lambda trace: 1 / 0)
-    told = [
-        json.loads(bus).get("batches", []) for bus, *_ in desk().running.run(visitor(), *sent()) if isinstance(bus, str)
-    ]
+    told = [json.loads(bus).get("batches", []) for bus, *_ in desk().run(visitor(), *sent()) if isinstance(bus, str)]
     ended = [batch for batches in told for batch in batches if batch.get("state") == "done"]
     assert ended and "key" not in ended[-1]["figures"], "the counts of its last steps are there"
 
@@ -60,9 +58,9 @@ def test_figures_that_fail_keep_no_run_from_its_end(monkeypatch):
 @pytest.mark.timing
 def test_stops_and_closed_pages_at_any_moment_free_the_model_within_one_forward(begun):
     handlers, chance = desk(), random.Random(0)
-    for number, end in enumerate([*[handlers.running.stop] * 8, *[handlers.closed] * 4]):
+    for number, end in enumerate([*[handlers.stop] * 8, *[handlers.closed] * 4]):
         who = visitor(f"visitor {number}")
-        going = threading.Thread(target=lambda who=who: list(handlers.running.run(who, *sent())), daemon=True)
+        going = threading.Thread(target=lambda who=who: list(handlers.run(who, *sent())), daemon=True)
         going.start()
         time.sleep(chance.uniform(0, 0.4))
         asked = time.monotonic()
@@ -99,9 +97,9 @@ def test_a_decode_whose_stream_is_never_read_runs_to_its_budget_and_ends(recorde
 def test_a_stop_before_the_first_turn_waits_for_nobody():
     """Gradio may cancel a run whose generator it never asks again and never closes."""
     handlers, who = desk(), visitor()
-    run = handlers.running.run(who, *sent())
+    run = handlers.run(who, *sent())
     next(run)
-    said = json.loads(handlers.running.stop(who)[1])
+    said = json.loads(handlers.stop(who)[1])
     assert "Stopped before anything was decoded" in said["text"]
     assert not handlers.session(who).busy
     assert all('"running"' not in str(one) for one in run), "what goes on after all decodes nothing"

@@ -11,7 +11,7 @@ import engines
 from engines import UserError
 from explorer import ASSETS
 from explorer.forking import make_edit
-from explorer.page.catalogue import Catalogue, Plan, name_of
+from explorer.page.catalogue import Catalogue, Form, name_of
 from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
 from explorer.page.sessions import Job
 from tests.page.conftest import Held, Slow, desk, methods_of, visitor
@@ -166,7 +166,7 @@ def test_a_fork_of_a_model_of_one_s_own_has_the_forwards_of_its_run(recorded, tm
     home = desk(recorded)
     session = home.sessions.of("visitor")
     for wished in (True, False):
-        run = Plan("prompt-lookup", str(folder), {"max_new_tokens": 6}, wished).begin("sort: Mia, Leo", 0, home.limits)
+        run = Form("prompt-lookup", str(folder), {"max_new_tokens": 6}, wished).begin("sort: Mia, Leo", 0, home.limits)
         assert list(run)
         trace = run.trace()
         session.keep(0, trace)

@@ -13,8 +13,8 @@ import engines
 from engines import UserError
 from explorer.links import SLOTS
 from explorer.page.blocks import build
-from explorer.page.catalogue import Plan
-from explorer.page.form import LARGEST, Form, read
+from explorer.page.catalogue import Form
+from explorer.page.form import LARGEST, read
 from explorer.page.handlers import Handlers
 from explorer.page.prefetch import Ahead
 from tests.page.conftest import HOSTILE, desk, visitor
@@ -69,17 +69,17 @@ def test_anything_else_is_refused_in_a_sentence(handlers, sent):
     with pytest.raises(UserError, match=r"could not be read: .*; reload the page, or give an object") as caught:
         read(sent)
     str(caught.value).encode()
-    (answer,) = handlers.running.run(visitor(), "sort: Mia", 0, "2", sent, sent)
+    (answer,) = handlers.run(visitor(), "sort: Mia", 0, "2", sent, sent)
     said = json.loads(answer[1])
     assert said["kind"] == "error" and said["text"].startswith("Slot 1: the form could not be read")
-    (answer,) = handlers.running.run(visitor(), "sort: Mia", 0, "2")
+    (answer,) = handlers.run(visitor(), "sort: Mia", 0, "2")
     assert "2 slots cannot be run" in json.loads(answer[1])["text"]
 
 
 def test_a_value_is_made_complete(js, handlers):
     catalogue = json.loads(handlers.catalogue.offered())
     infos, known = handlers.catalogue.methods.values(), handlers.catalogue
-    forms = [json.loads(known.form(Plan(info.slug, known.first_model(info), {})).text()) for info in infos]
+    forms = [json.loads(known.form(Form(info.slug, known.first_model(info), {})).text()) for info in infos]
     whole, partly, other = js(
         "/page/slot.js",
         """[forms.map((form) => M.complete(catalogue, form)),

@@ -14,7 +14,7 @@ import engines
 from engines import TraceError
 from explorer.links import SLOTS
 from explorer.page import tables
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.runs.gallery import read_pasted
@@ -51,13 +51,13 @@ def test_a_broken_trace_or_record_is_opened_or_refused_with_a_sentence(handlers,
     who = visitor()
     handlers.closed(who)
     with watched() as errors:
-        said = status_of(handlers.showing.take_in(text, who))
+        said = status_of(handlers.take_in(text, who))
     assert errors == [], f"refused only by the last resort: {errors[0].exc_info}"
     assert said["kind"] in ("ok", "error") and len(said["text"]) < 600
     if said["kind"] == "ok":  # then everything else about it works as well
         tables.numbers(handlers.sessions.of("visitor").traces)
-        handlers.summing.curves(who)
-        for save in (handlers.keeping.save_json, handlers.keeping.save_html):
+        handlers.curves(who)
+        for save in (handlers.save_json, handlers.save_html):
             assert json.loads(save("all", who)[0])["files"]
 
 
@@ -78,7 +78,7 @@ QUERIES = st.one_of(
 @settings(FUZZ, max_examples=80)
 @given(query=QUERIES)
 def test_every_link_is_followed_or_refused(handlers, query):
-    answer = handlers.showing.follow(query, visitor())
+    answer = handlers.follow(query, visitor())
     if isinstance(answer[1], str):
         status_of(answer)
 
@@ -88,7 +88,7 @@ PROMPTS = st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=80))
 
 def slots(handlers: Handlers) -> st.SearchStrategy[list[Any]]:
     """The forms of all slots: real ones with some of their values spoilt, or anything at all."""
-    good = msgspec.to_builtins(handlers.catalogue.form(Plan(SLUG, MODEL, {})))
+    good = msgspec.to_builtins(handlers.catalogue.form(Form(SLUG, MODEL, {})))
     spoilt_params = st.dictionaries(st.one_of(st.sampled_from(sorted(good["params"])), TEXTS), VALUES, max_size=3)
     forms = st.one_of(
         spoilt_params.map(lambda bad: {**good, "params": {**good["params"], **bad}}),
@@ -105,7 +105,7 @@ def slots(handlers: Handlers) -> st.SearchStrategy[list[Any]]:
 def test_whatever_arrives_at_run_is_answered(handlers, data):
     prompt, seed = data.draw(st.one_of(TEXTS, VALUES)), data.draw(st.one_of(st.just(0), NUMBERS, VALUES))
     count = data.draw(st.one_of(st.sampled_from([1, "1", "2", "٣", "²", "1e0"]), VALUES))
-    answers = list(handlers.running.run(visitor(), prompt, seed, count, *data.draw(slots(handlers))))
+    answers = list(handlers.run(visitor(), prompt, seed, count, *data.draw(slots(handlers))))
     last = status_of(next(one for one in reversed(answers) if isinstance(one[1], str)))
     assert "error of ours" not in last["text"]
     assert handlers.sessions.of("visitor").running is None
@@ -122,7 +122,7 @@ def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, m
     bad = {"method": method, "model": model, "prompt": prompt, "params": params, "seed": seed}
     for asked in (*({**good, name: value} for name, value in bad.items()), {"prompt": "sort: Mia", "form": form}):
         try:
-            trace = engines.read_trace(json.dumps(handlers.endpoint.decode(**asked)))
+            trace = engines.read_trace(json.dumps(handlers.decode(**asked)))
         except Exception as error:
             assert type(error).__name__ == "Error", f"{type(error).__name__}: {error}"  # gr.Error with a sentence
             check_sentence(str(error))
@@ -134,7 +134,7 @@ def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, m
 @given(what=VALUES, names=st.lists(TEXTS, max_size=3))
 def test_small_handlers_take_anything(handlers, what, names):
     stranger = visitor()
-    status_of(handlers.keeping.save_json(what, stranger))
-    status_of(handlers.keeping.save_html(what, stranger))
-    status_of(handlers.showing.play(names, stranger))
-    status_of(handlers.running.stop(stranger))
+    status_of(handlers.save_json(what, stranger))
+    status_of(handlers.save_html(what, stranger))
+    status_of(handlers.play(names, stranger))
+    status_of(handlers.stop(stranger))

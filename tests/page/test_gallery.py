@@ -30,5 +30,5 @@ def test_whoever_asks_for_something_else_gets_a_sentence(recorded):
     assert [card["pictures"] for group in found for card in group["cards"]] == [[]] * 4, "a folder without pictures"
     handlers = desk(recorded)
     for value in (None, 7, "{", "[" * 100_000, '{"play": []}', '{"play": ["a", "b", "c", "d", "e"]}', '{"play": 1}'):
-        said = json.loads(handlers.showing.play(gallery.asked_for(value), visitor())[1])
+        said = json.loads(handlers.play(gallery.asked_for(value), visitor())[1])
         assert said["kind"] == "error" and "there is no recorded trace" in said["text"].lower()

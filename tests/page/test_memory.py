@@ -57,7 +57,7 @@ def test_opened_traces_leave_nothing_behind_when_their_pages_close():
 def held(demo, capacity, owners=None, *is_open):
     """The state of so many pages."""
     demo.app, demo.state_session_capacity = SimpleNamespace(), capacity
-    keep_no_values(demo, owners or Owners(), *is_open)
+    keep_no_values(demo, Owners(1000) if owners is None else owners, *is_open)
     return demo.app.state_holder
 
 
@@ -65,14 +65,14 @@ def test_who_comes_with_many_names_puts_out_nobody_elses_page():
     """The state of a page holds its last study and what its lists offer."""
     with gr.Blocks() as demo:
         kept = gr.State(3)
-    owners = Owners()
+    owners = Owners(1000)
     holder = held(demo, 5, owners)
     for session, client in (("first", "a"), ("second", "b")):
-        owners.note(session, client)
+        owners.setdefault(session, client)
         holder[session][kept._id] = session
     for number in range(40):
-        owners.note(f"many {number}", "c")
-        owners.note("first", "c")  # claimed later
+        owners.setdefault(f"many {number}", "c")
+        owners.setdefault("first", "c")  # claimed later
         holder[f"many {number}"]
     assert list(holder.session_data) == ["first", "second", "many 37", "many 38", "many 39"]
     assert holder["first"][kept._id] == "first" and set(holder.time_last_used) == set(holder.session_data)
@@ -82,7 +82,7 @@ def test_pages_that_are_open_go_last():
     with gr.Blocks() as demo:
         gr.State(3)
     opened = {"first"}
-    holder = held(demo, 2, Owners(), opened.__contains__)
+    holder = held(demo, 2, Owners(1000), opened.__contains__)
     for name in ("first", "second", "third"):
         holder[name]
     assert list(holder.session_data) == ["first", "third"]
@@ -109,12 +109,11 @@ def test_no_value_of_a_page_is_remembered_no_configuration_is_composed_and_state
     assert list(holder.session_data) == ["b", "c"]
 
 
-def test_no_more_addresses_are_remembered_than_so_many(monkeypatch):
-    monkeypatch.setattr("explorer.page.memory.REMEMBERED", 3)
-    owners = Owners()
+def test_no_more_addresses_are_remembered_than_so_many():
+    owners = Owners(3)
     for number in range(10):
-        owners.note(str(number), "a")
-    assert [owners.of(str(number)) for number in range(10)] == [""] * 7 + ["a"] * 3
+        owners.setdefault(str(number), "a")
+    assert list(owners) == ["7", "8", "9"]
 
 
 def grown(*options: str) -> list[int]:

@@ -12,7 +12,7 @@ from engines import tasks
 from engines.models.tokenizers.scene_words import NUMBERED, SceneTokenizer
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
-from explorer.page.palette import answer, look
+from explorer.page.form import answer, look
 
 READS = "msd"  # a method whose models see scenes
 WORD = np.zeros((32, 128), dtype=np.uint8)

@@ -85,6 +85,6 @@ def test_a_refused_run_is_a_sentence():
         assert budget == {"max_steps": 100, "max_seconds": 60}
         raise UserError("this one does not fit")
 
-    first, *_, last = desk().showing.run_again(refuse, "a setting", gr.Request())
+    first, *_, last = desk().run_again(refuse, "a setting", gr.Request())
     assert "Running a setting." in first[1]
     assert json.loads(last[1])["kind"] == "error" and "This one does not fit" in last[1]

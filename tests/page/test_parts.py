@@ -10,10 +10,10 @@ import pytest
 from engines import TraceError, UserError
 from engines.core.stops import Stops
 from engines.methods.sampling.adadec import Pause
-from explorer.page import settings, tables
-from explorer.page.catalogue import Catalogue, Plan
+from explorer.page import tables
+from explorer.page.catalogue import Catalogue, Form, updates
 from explorer.page.feed import Feed, message
-from explorer.page.form import Form, read
+from explorer.page.form import read
 from explorer.page.limits import Limits, check_seed
 from explorer.page.parts import asked
 from explorer.page.sessions import MAX_SESSIONS, Job, Sessions
@@ -33,8 +33,8 @@ def test_every_parameter_of_every_method_is_offered_and_a_slot_reads_back_what_i
     assert list(told) == list(catalogue.methods)
     for info in catalogue.methods.values():
         assert [(p["name"], p["default"]) for p in told[info.slug]] == [(p.name, p.default) for p in info.params]
-        shown = catalogue.form(Plan(info.slug, "some-model", {}))
-        assert catalogue.read_form(read(shown.text())) == Plan(
+        shown = catalogue.form(Form(info.slug, "some-model", {}))
+        assert catalogue.read_form(read(shown.text())) == Form(
             info.slug, "some-model", {p.name: p.default for p in info.params}
         )
 
@@ -67,11 +67,11 @@ def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
 
 def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
     plan = catalogue.repeat(traces[0])
-    assert plan == Plan(traces[0].header.method, traces[0].header.models[0].name, traces[0].header.params)
-    alone = settings.updates(catalogue, {0: traces[0]}, 1, {})
+    assert plan == Form(traces[0].header.method, traces[0].header.models[0].name, traces[0].header.params)
+    alone = updates(catalogue, {0: traces[0]}, 1, {})
     assert alone[:3] == [traces[0].header.prompt, traces[0].header.seed, "1"] and len(alone) == 3 + 4
     assert read(alone[3]) == Form(plan.method, plan.model, traces[0].header.params)
-    beside = settings.updates(catalogue, {1: traces[1]}, 2, {})
+    beside = updates(catalogue, {1: traces[1]}, 2, {})
     assert beside[2] == "2" and read(beside[4]).method == traces[1].header.method
     assert [one for at, one in enumerate(beside) if at not in (2, 4)] == [None] * 5
     longer = Catalogue.read(public=False, new_tokens=7).form(plan)
@@ -84,7 +84,7 @@ def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
 
 def going(feed: Feed, kind: str, tokens: int, steps: int = 100):
     """The messages of a run of the first method and model of that kind."""
-    plan = Plan(methods_of(kind)[0], first_model(kind), {"max_new_tokens": tokens})
+    plan = Form(methods_of(kind)[0], first_model(kind), {"max_new_tokens": tokens})
     for text in feed.messages(plan, PROMPT, 0, Limits(1000, steps, 60, False)):
         yield json.loads(text)["batches"][0]
 
@@ -105,7 +105,7 @@ def test_a_method_is_not_asked_what_else_it_would_have_decided_before_its_run_ha
     over, feed = [], Feed(Job(), 0, "title")
     answer = {"threshold": Stops([0], [True])}
     monkeypatch.setattr(Pause, "alternatives", lambda *_: over.append(feed.trace is not None) or answer)
-    plan = Plan("adadec", first_model("causal"), {"max_new_tokens": 8})
+    plan = Form("adadec", first_model("causal"), {"max_new_tokens": 8})
     *batches, last = (json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, LIMITS))
     assert over == [True] * len(last["figures"]["stops"]) and len(over) == len(feed.trace.steps) > 3
     assert not any("stops" in batch["figures"] for batch in batches)

@@ -16,7 +16,7 @@ import engines
 from engines import UserError
 from engines.models.loading import zoo
 from explorer.page import prefetch, starting
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.limits import Limits
 from explorer.page.prefetch import Ahead, Pair
 from tests.page.conftest import desk, first_model, methods_of
@@ -67,7 +67,7 @@ def test_a_chosen_model_is_loaded_once_and_a_run_waits_for_it(loads: Loads) -> N
     assert asked(loader, PAIR) == [MODEL]
     assert loads.begun.wait(60)
     runs: list[Any] = []
-    run = threading.Thread(target=lambda: runs.append(Plan(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)))
+    run = threading.Thread(target=lambda: runs.append(Form(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)))
     run.start()
     assert asked(loader, PAIR) == [MODEL], "it is being loaded, and is not loaded again for being named again"
     loads.go.set()
@@ -148,7 +148,7 @@ def test_a_load_that_fails_says_nothing_and_the_run_says_why(loads: Loads, monke
     finished(loader)
     assert asked(loader, PAIR) == [] and loader._thread is None
     with pytest.raises(UserError, match="damaged"):
-        Plan(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)
+        Form(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)
 
 
 def test_a_lent_machine_loads_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,12 +162,12 @@ def test_of_a_model_in_memory_no_model_is_looked_up_again_at_run(monkeypatch: py
     engines.load_model(MODEL)
     monkeypatch.setattr(zoo, "list_models", lambda: pytest.fail("listed"))
     limits = Limits(1000, 100, 60, False)
-    assert starting.needs(Plan(METHOD, MODEL, {}), limits) == "" == starting.loading(Plan(METHOD, MODEL, {}), limits)
+    assert starting.needs(Form(METHOD, MODEL, {}), limits) == "" == starting.loading(Form(METHOD, MODEL, {}), limits)
 
 
 def test_a_page_with_row_invariant_forwards_asks_for_them_where_a_model_can_have_them(monkeypatch):
     monkeypatch.setenv("EXPLORER_ROW_INVARIANT", "1")
     limits = Limits.from_env()
-    causal = Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, limits).header.models[0]
-    masked = Plan("threshold", "tiny-dlm", {}).begin("add: 1 + 2", 0, limits).header.models[0]
+    causal = Form("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, limits).header.models[0]
+    masked = Form("threshold", "tiny-dlm", {}).begin("add: 1 + 2", 0, limits).header.models[0]
     assert causal.options == {"row_invariant": True} and masked.options == {}

@@ -16,7 +16,7 @@ import engines
 from engines import UserError
 from explorer.cli import main
 from explorer.page import starting
-from explorer.page.catalogue import Catalogue, Plan
+from explorer.page.catalogue import Catalogue, Form
 from explorer.page.feed import Feed
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
@@ -129,7 +129,7 @@ def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
     screen.says("at most 500 are taken here")
     assert public_address._queue.max_size == 3
     assert public_address.share is False and public_address.share_url is None
-    said = json.loads(desk(limits=LIMITS).showing.take_in("x" * 50_001, visitor())[1])
+    said = json.loads(desk(limits=LIMITS).take_in("x" * 50_001, visitor())[1])
     assert "at most 50,000 are taken here" in said["text"]
 
 
@@ -163,8 +163,8 @@ def on_zerogpu(monkeypatch):
     starting.decorated.cache_clear()
 
 
-def causal() -> Plan:
-    return Plan(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 12})
+def causal() -> Form:
+    return Form(methods_of("causal")[0], first_model("causal"), {"max_new_tokens": 12})
 
 
 def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
@@ -184,7 +184,7 @@ def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
 def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     job = Job()
     feed = Feed(job, 0, "title")
-    long = Plan(causal().method, causal().model, {"max_new_tokens": 96})
+    long = Form(causal().method, causal().model, {"max_new_tokens": 96})
     going = feed.messages(long, PROMPT, 0, LIMITS)
     next(going), next(going)
     job.stop.set()
@@ -217,10 +217,10 @@ def GPU(duration):
 sys.modules["spaces"] = types.SimpleNamespace(GPU=GPU)
 import engines
 from explorer.page import starting
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.limits import Limits
 starting.lent = lambda: True
-run = starting.start(Plan(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
+run = starting.start(Form(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
 steps = sum(1 for _ in run)
 print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 """

@@ -8,7 +8,7 @@ import pytest
 import engines
 from engines import UserError
 from explorer.links import SLOTS
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.forks import Forks
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
@@ -34,7 +34,7 @@ def handlers(tmp_path, monkeypatch, shown) -> Handlers:
 def slots(handlers: Handlers, *params: dict) -> list:
     """The forms of all slots, with these params in the first ones."""
     given = [*params, *[{}] * (SLOTS - len(params))]
-    return [handlers.catalogue.form(Plan(SLUG, MODEL, some)).text() for some in given]
+    return [handlers.catalogue.form(Form(SLUG, MODEL, some)).text() for some in given]
 
 
 AWAITED = [{"batches": [], "expect": True}, {"batches": [], "expect": False}]  # the players waited, and nothing came
@@ -51,7 +51,7 @@ def said(answers: list) -> dict:
 
 
 def run(handlers: Handlers, count: object, *params: dict, prompt: str = PROMPT) -> list:
-    return list(handlers.running.run(visitor(), prompt, 0, count, *slots(handlers, *params)))
+    return list(handlers.run(visitor(), prompt, 0, count, *slots(handlers, *params)))
 
 
 def of_slot(message: dict, slot: int) -> list[dict]:
@@ -106,14 +106,14 @@ def test_a_stop_while_the_model_is_loaded_puts_nothing_away(handlers, shown, mon
 
 
 def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(handlers):
-    running = handlers.running.run(visitor(), PROMPT, 0, "2", *slots(handlers))
+    running = handlers.run(visitor(), PROMPT, 0, "2", *slots(handlers))
     next(running)
     assert json.loads(next(running)[0])["clear"]
     running.close()  # what the page may not have got
     session = handlers.sessions.of("visitor")
     session.job.finished.clear()
     session.job.finished.wait = lambda seconds: True
-    again = json.loads(handlers.running.stop(visitor())[0])
+    again = json.loads(handlers.stop(visitor())[0])
     assert again["clear"] and states(again, 1) == ["queued", "stopped"]
     assert states(again, 0) == ["queued", "running", "stopped"]
     assert [batch["seq"] for batch in of_slot(again, 0)] == [0, 1, 2]

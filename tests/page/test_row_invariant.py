@@ -7,8 +7,8 @@ import pytest
 from engines import UserError
 from explorer.figures.handed import shown
 from explorer.figures.names import apart
-from explorer.page.catalogue import Catalogue
-from explorer.page.form import Form, read
+from explorer.page.catalogue import Catalogue, Form
+from explorer.page.form import read
 from explorer.page.limits import Limits
 from tests.player.handmade import masked
 

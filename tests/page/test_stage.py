@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from playwright.sync_api import Page, expect
 
-from explorer.page import scenarios as chips
+from explorer.page import gallery as chips
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
 from tests.page.conftest import LAPTOP
@@ -96,7 +96,7 @@ def test_boards_of_a_scene_say_their_parts_under_one_legend_and_other_runs_end_i
 def test_a_lever_that_asks_for_another_run_gets_a_sentence():
     heard = []
     lever = SimpleNamespace(submit=lambda act, *rest, **more: heard.append(act))
-    chips.connect(SimpleNamespace(gallery=gallery()), [], lever, [])
+    chips.connect_scenes(SimpleNamespace(gallery=gallery()), [], lever, [])
     for sent in ('{"slot": 1, "stop": "<b>none</b>"}', None, "{", "[" * 100_000, '{"slot": 1}'):
         _, said, _ = heard[0](sent, None)
         assert "No lever here leads to a recorded run" in json.loads(said)["text"] and "<" not in said

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from engines import tasks
 from engines.tasks.grid_scenes import drawn, held_out
 from explorer.own_pictures import BYTES
-from explorer.page import uploads
+from explorer.page import form
 from explorer.page.blocks import build
 from tests.page.conftest import desk
 
@@ -31,7 +31,7 @@ def sent(kind: Any, data: bytes) -> str:
 def test_only_at_home_is_there_a_field_and_an_event(public, tmp_path):
     demo = build(desk(tmp_path, public))
     assert ("upload" in [block.elem_id for block in demo.blocks.values()]) is not public
-    assert any(fn.fn is uploads.take for fn in demo.fns.values()) is not public
+    assert any(fn.fn is form.take for fn in demo.fns.values()) is not public
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_only_at_home_is_there_a_field_and_an_event(public, tmp_path):
     ],
 )
 def test_whatever_else_is_sent_gets_a_sentence(value, sentence):
-    prompt, said = uploads.take(value)
+    prompt, said = form.take(value)
     told = json.loads(said)
     assert not isinstance(prompt, str) and told["bad"] and sentence in told["said"] and told["said"].endswith(".")
 

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 import engines
 from explorer import cli
-from explorer.page import user_methods
+from explorer.page import chooser
 from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
 from tests import own_record
@@ -76,7 +76,7 @@ def test_the_template_runs_in_a_slot_its_mistakes_are_sentences_and_a_record_has
 
 def test_a_public_host_says_that_it_takes_none(monkeypatch):
     said = []
-    monkeypatch.setattr(user_methods.gr, "Markdown", said.append)
+    monkeypatch.setattr(chooser.gr, "Markdown", said.append)
     with gr.Blocks():
-        user_methods.section(desk(public=True))
-    assert said[1] == user_methods.CLOSED
+        chooser.own_method(desk(public=True))
+    assert said[1] == chooser.CLOSED

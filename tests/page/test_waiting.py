@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engines.models.loading import sizing
 from explorer.page import starting
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Form
 from explorer.page.limits import Limits
 from tests.engines.conftest import GOLDEN
 from tests.page.conftest import PROMPT, first_model
@@ -60,6 +60,6 @@ def test_what_a_large_model_takes_is_told_while_it_is_loaded(monkeypatch):
     monkeypatch.setattr(starting, "lent", lambda: False)
     limits = Limits(1000, 100, 60, public=False)
     mixture = str(GOLDEN / "diffusion2026" / "llada2" / "checkpoint")
-    assert starting.needs(Plan("llada2", mixture, {}), limits) == f"{mixture} · 0.302 MB"
-    assert starting.needs(Plan("greedy", "tiny-ar-l", {}), limits) == ""
-    assert starting.needs(Plan("greedy", "nobody/here/at/all", {}), limits) == ""
+    assert starting.needs(Form("llada2", mixture, {}), limits) == f"{mixture} · 0.302 MB"
+    assert starting.needs(Form("greedy", "tiny-ar-l", {}), limits) == ""
+    assert starting.needs(Form("greedy", "nobody/here/at/all", {}), limits) == ""

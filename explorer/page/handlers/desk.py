@@ -42,7 +42,7 @@ class Desk:
     @staticmethod
     def free_player(session: Session) -> int:
         """The player that takes the next run: the first empty one, else the last."""
-        return next((i for i in range(SLOTS) if i not in session.slots), SLOTS - 1)
+        return next((i for i in range(SLOTS) if i not in session.held), SLOTS - 1)
 
     def check_room(self, kept: Iterable[bytes], request: gr.Request) -> None:
         """Raises UserError where a public host has no room for these packed traces."""
@@ -55,9 +55,9 @@ class Desk:
     ) -> Iterator[Outputs]:
         """A run that takes the place of one player, and of that only once it has begun: the queued slot, what `play`
         yields, and at last what `sum_up` says. words: the status line until then. Yields before anything is begun."""
-        job, slot, empty = feed.job, feed.slot, feed.slot not in session.slots
-        job.cleared = True
-        try:
+        slot, empty = feed.slot, feed.slot not in session.held
+        with feed.job as job:
+            job.cleared = True
             yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
             if not job.go_on():
                 return
@@ -65,15 +65,13 @@ class Desk:
             try:
                 for batch in play():
                     if job.begun:
-                        session.forget(slot)
+                        session.held.pop(slot, None)
                     yield batch if job.begun or empty else gr.skip(), line, gr.skip()
                     line = gr.skip()
             finally:
                 if feed.trace:
                     session.keep(slot, feed.trace)
             yield gr.skip(), sum_up(), tables.results(session.traces)
-        finally:
-            job.finished.set()
 
     def show(
         self,
@@ -83,8 +81,7 @@ class Desk:
         names: Mapping[int, str] = {},
         at: int | None = None,
     ) -> Outputs:
-        """Show traces, and nothing else. names: ids of kept ones by slot; at: the finished steps to show first, None to
-        play from the start."""
+        """Show these traces alone. names: ids of kept ones by slot; at: finished steps to show, None plays."""
         if session.running:
             return (
                 gr.skip(),

@@ -11,40 +11,34 @@ from explorer.export.events import events_csv
 from explorer.page.feed import message
 from explorer.page.handlers.desk import Desk
 from explorer.page.my_runs import script
-from explorer.page.parts import fresh, say
+from explorer.page.parts import fresh, refusals, say
 
 
-class Keeping:
+class Keeping(Desk):
     """Saves and keeps what the players show."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
 
     def keep_shown(self, request: gr.Request) -> tuple[Any, Any]:
         """Keep the traces that the players show, such as one that was opened from a file. Returns (bus, status)."""
-        ids, sentence = self.desk.my_runs.keep_all(self.desk.session(request).traces, request)
+        ids, sentence = self.my_runs.keep_all(self.session(request).traces, request)
         return message(ids=ids) if ids else gr.skip(), say(sentence, "ok" if ids else "error")
 
     def as_python(self, request: gr.Request) -> str:
         """The lines that repeat what is shown."""
-        return script(self.desk.session(request).traces)
+        return script(self.session(request).traces)
 
     def chosen(self, what: Any, request: gr.Request) -> dict[int, Trace]:
         """The traces of one player or of "all". Raises UserError where there is none."""
-        session = self.desk.session(request)
-        slots = sorted(slot for slot in session.slots if what == "all" or str(slot) == str(what))
+        session = self.session(request)
+        slots = sorted(slot for slot in session.held if what == "all" or str(slot) == str(what))
         chosen = {slot: trace for slot in slots if (trace := session.trace(slot)) is not None}
         if not chosen:
             raise UserError("there is nothing to save in that player; run or open something first.")
         return chosen
 
+    @refusals(1, 2)
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
-        """Compose files from the shown traces: `kind` is json (one player), html or csv (one or all). Returns
-        (download, status)."""
-        try:
-            saved = files(self.chosen(what, request), kind)
-        except UserError as error:
-            return gr.skip(), say(str(error), "error")
+        """Files of the shown traces: json (one a player), html or csv (one for all). Returns (download, status)."""
+        saved = files(self.chosen(what, request), kind)
         return fresh(files=saved), say("Saved " + ", ".join(file["name"] for file in saved) + ".", "ok")
 
     def save_json(self, what: Any, request: gr.Request) -> tuple[Any, Any]:

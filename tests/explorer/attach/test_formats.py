@@ -5,7 +5,7 @@ import math
 import pytest
 
 from explorer.attach import attach
-from explorer.attach.asking import counters
+from explorer.attach.address import counters
 from explorer.cli import main
 from explorer.figures.acceptance import tree_metrics
 from tests.engines.conftest import GOLDEN

@@ -7,7 +7,7 @@ import signal
 import msgspec
 
 from explorer.bench import advise
-from explorer.cli.prompts import read_prompts
+from explorer.cli.options import read_prompts
 from explorer.figures.advice import Advice
 from tests.explorer.commands import call, refused
 

@@ -12,7 +12,7 @@ from engines.training.smollm2.blockdlm_rows import read_chats
 from explorer import ASSETS, lecture, own_files
 from explorer.cli import main
 from explorer.cli.diagnose import record_file
-from explorer.cli.prompts import read_prompts
+from explorer.cli.options import read_prompts
 from explorer.cli.run import read_prompt
 from explorer.importers import import_trace
 from explorer.papers.schema import parse

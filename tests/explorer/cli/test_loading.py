@@ -8,9 +8,9 @@ import pytest
 import engines
 from engines.core.devices import loaded_with
 from engines.models.loading import sizing
-from explorer.arguments import Parser
 from explorer.cli import main, parser
-from explorer.cli.loading import add_loading, loading
+from explorer.cli.loading import loading
+from explorer.cli.options import Command
 from tests.engines.conftest import GOLDEN
 from tests.gguf_files import tiny_llama
 
@@ -21,8 +21,8 @@ LOADERS += ("fork", "verify", "parallelbench")
 
 
 def options(*given):
-    declared = Parser()
-    add_loading(declared)
+    declared = Command()
+    declared.loading()
     return loading(declared.parse_args(given))
 
 

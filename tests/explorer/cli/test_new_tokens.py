@@ -9,8 +9,7 @@ import engines
 from engines import Trace
 from explorer import cli
 from explorer.cli import attach
-from explorer.cli.io import positive
-from explorer.cli.new_tokens import OPTION
+from explorer.cli.options import OPTION, positive
 from tests.explorer.commands import call, refused
 
 OTHERS = {"attach", "diagnose"}  # decode without naming a method

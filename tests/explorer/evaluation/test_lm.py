@@ -8,8 +8,8 @@ import pytest
 import engines
 from explorer.bench.workers import on_ray, task
 from explorer.cli.run import row
-from explorer.evaluation.asked import asked_of
 from explorer.evaluation.items import Item, Scored, key
+from explorer.evaluation.lm import asked_of
 from explorer.figures.verdict import judge
 from explorer.runs.store import RunStore
 

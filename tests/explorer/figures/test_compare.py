@@ -25,10 +25,10 @@ from explorer.figures.noise import LEAST, ROOM, SHARE, explained, stalled, too_b
 from explorer.figures.strip import basis_of, parts
 from explorer.figures.verdict import cut_at, judge
 from explorer.page import tables
-from explorer.page.catalogue import Plan
-from explorer.page.comparison import against
+from explorer.page.catalogue import Form
 from explorer.page.handlers.running import ties
 from explorer.page.limits import Limits
+from explorer.page.tables import against
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.steady import quieten
 
@@ -115,7 +115,7 @@ def test_a_control_has_prompt_model_and_forwards_of_its_run_or_its_other_roundin
     assert "Only one of the two has row-invariant forwards" in rounded["text"] and "mark" not in rounded
     assert "Only one of the two" not in broken["text"] and broken["mark"] == "wrong"
     texts = {0: control, 1: mine}
-    plans = [Plan(one.header.method, "tiny-ar-l", {}) for one in texts.values()]
+    plans = [Form(one.header.method, "tiny-ar-l", {}) for one in texts.values()]
     assert not ties(plans, texts, HOME), "the logits of one network explain no other's choice"
     mine.header.models[0].options = {}
     assert list(ties(plans, texts, HOME)) == [1]

@@ -7,7 +7,7 @@ import pytest
 
 import engines
 from explorer.bench import classes, quality
-from explorer.page.entries import entries, same
+from explorer.page.chooser import entries, same
 from explorer.papers import read
 from explorer.runs.gallery import gallery
 from tests.player.node import js

@@ -14,7 +14,7 @@ from engines import UserError
 from explorer import papers
 from explorer.cli import main
 from explorer.export.bundle import views
-from explorer.page.entries import entries
+from explorer.page.chooser import entries
 from explorer.runs.gallery import gallery
 
 ROOT = Path(__file__).resolve().parents[3]
