@@ -17,7 +17,7 @@ def section(prompt: gr.Textbox) -> None:
     """The palette. The browser tells it of every change of the prompt; it asks the server only of one that names a
     scene by its number, while it is seen."""
     drawn = module(
-        "page/form.js",
+        "page/palette.js",
         "page.mountPalette(element, props, watch, trigger)",
         words=json.dumps(tasks.scene_words()),
         elem_id="palette",
@@ -41,7 +41,7 @@ def look(prompt: Any) -> str:
 def elsewhere(prompt: gr.Textbox) -> None:
     """The sentence, with the button that changes the slots; looked at again whenever the prompt changes."""
     line = module(
-        "page/form.js",
+        "page/otherprompt.js",
         "page.mountElsewhere(element, props, watch)",
         value=task_of(prompt.value),
         elem_id="elsewhere",

@@ -20,7 +20,7 @@ def section(prompt: gr.Textbox, public: bool) -> None:
     """The field, where a chosen model reads pictures; on a public host there is none, nor an event behind it."""
     if public:
         return
-    field = module("page/form.js", "page.mountUpload(element, props, watch, trigger)", most=BYTES, elem_id="upload")
+    field = module("page/upload.js", "page.mountUpload(element, props, watch, trigger)", most=BYTES, elem_id="upload")
     field.submit(take, field, [prompt, field], **LIGHT)
 
 

@@ -100,7 +100,7 @@ class Tour {
     this.button = button;
     this.title = el("h2", { id: "tour-title" });
     this.text = el("p", { id: "tour-text" });
-    this.count = el("span", { class: "tour-count" });
+    this.count = el("span", "tour-count");
     this.back = el("button", { onclick: () => this.go(-1) }, tr`Back`);
     this.next = el("button", { class: "tour-next", onclick: () => this.go(1) }, tr`Next`);
     this.close = el("button", { onclick: () => this.end() }, tr`End`);
@@ -117,7 +117,7 @@ class Tour {
       },
       this.title,
       this.text,
-      el("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
+      el("div", "tour-buttons", this.count, this.close, this.back, this.next),
     );
     this.keys = (event) => this.#key(event);
     this.place = () => this.#place();

@@ -33,7 +33,7 @@ function number({ kind, name, low, high, step = 0.01 }, { control, described }, 
     show(box, value ?? "");
   };
   const bounded = low !== undefined && high !== undefined;
-  const node = el("div", { class: "field-number" }, bounded ? slider : null, box);
+  const node = el("div", "field-number", bounded ? slider : null, box);
   return { node, read: () => (box.value === "" ? null : Number(box.value)), write };
 }
 
@@ -97,7 +97,7 @@ function code({ name, presets = {} }, { control, described }, changed) {
     box.value = presets[value] ?? value ?? "";
     mark();
   };
-  return { node: el("div", { class: "field-code" }, pick, box), read: () => shipped() ?? box.value, write };
+  return { node: el("div", "field-code", pick, box), read: () => shipped() ?? box.value, write };
 }
 
 const KINDS = { int: number, float: number, choice, bool: flag, text, code };
@@ -117,13 +117,13 @@ export function parameter(param, { id, baseline }, changed) {
     document.getElementById(id).focus();
   };
   const words = tr`Reset ${name} to ${said(usual)}`;
-  const mark = symbol ? el("span", { class: "param-symbol" }, ` (${symbol})`) : null;
+  const mark = symbol ? el("span", "param-symbol", ` (${symbol})`) : null;
   const reset = { class: "param-reset", title: words, "aria-label": words, onclick: back };
   const node = el(
     "div",
     { class: "param", "data-param": name, "data-kind": kind },
     el("label", { for: id }, name, mark),
-    el("div", { class: "param-row" }, control.node, el("button", reset, "↺")),
+    el("div", "param-row", control.node, el("button", reset, "↺")),
     el("p", { class: "param-help", id: `${id}-help` }, translated(help)),
     el("p", { class: "param-hint", id: `${id}-hint` }, hint(param, baseline)),
   );

@@ -6,9 +6,7 @@ import { langOf, left } from "./prose.js";
 
 const WORDS = {
   play: tr`Play`,
-  output: tr`Output`,
   find: tr`Find a run`,
-  none: tr`No run fits.`,
 };
 let sent = 0; // sending the same twice is a change
 
@@ -35,13 +33,13 @@ export function mountGallery(element, props, submit) {
           item.hidden = !wanted.every((word) => item.textContent.toLowerCase().includes(word));
         section.hidden = !section.querySelector("li:not([hidden])");
       }
-      none.textContent = sections.every(({ hidden }) => hidden) ? WORDS.none : "";
+      none.textContent = sections.every(({ hidden }) => hidden) ? tr`No run fits.` : "";
     },
   });
   element.replaceChildren(
     el(
       "div",
-      { class: "gallery" },
+      "gallery",
       search,
       left(...groups.flatMap(({ cards }) => cards.flatMap(({ title, watch }) => [title, watch]))),
       none,
@@ -64,13 +62,13 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
         )
       : null,
     el("h4", { lang: langOf(title) }, translated(title)),
-    el("p", { class: "card-about" }, about),
+    el("p", "card-about", about),
     el("code", { translate: "no" }, prompt),
     watch ? el("p", { lang: langOf(watch) }, translated(watch)) : null,
-    output ? el("details", {}, el("summary", {}, WORDS.output), el("p", { translate: "no" }, output)) : null,
+    output ? el("details", {}, el("summary", {}, tr`Output`), el("p", { translate: "no" }, output)) : null,
     el(
       "div",
-      { class: "card-foot" },
+      "card-foot",
       el("span", {}, cost ?? ""),
       el(
         "button",

@@ -20,7 +20,7 @@ export const langOf = (...texts) => (inEnglish(...texts) ? "en" : null);
 /** The one line that says of what follows that some of it is English; null where nothing is. */
 export function left(...texts) {
   if (!inEnglish(...texts)) return null;
-  return el("p", { class: "prose-left" }, tr`Where a text below is in English, there is no translation yet.`);
+  return el("p", "prose-left", tr`Where a text below is in English, there is no translation yet.`);
 }
 
 /** Puts a text into an element, with its language. */

@@ -6,8 +6,8 @@ import { tr } from "../player/words.js";
 import { whenThere } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
 import { tell } from "./prose.js";
+import { queueLine } from "./running.js";
 import * as slot from "./slot.js";
-import { queueLine } from "./waiting.js";
 
 /** props.offered: JSON of the studies, [{slug, title, paper, summary, departures, params}]; props.value: JSON of
  *  {study, inputs}, from here alone. */
@@ -33,12 +33,12 @@ class StudyForm {
       ...options,
     );
     this.about = el("p", { class: "method-about", id: "study-about" });
-    this.departures = el("p", { class: "method-about" });
-    this.params = el("div", { class: "study-params" });
+    this.departures = el("p", "method-about");
+    this.params = el("div", "study-params");
     const resetAll = { class: "slot-reset", onclick: () => this.#reset() };
     this.reset = el("button", resetAll, tr`Reset all to the defaults`);
-    const line = el("div", { class: "slot-line" }, el("label", { for: "study" }, tr`Study`), this.choice);
-    this.root = el("div", { class: "slot-form" }, line, this.about, this.departures, this.params, this.reset);
+    const line = el("div", "slot-line", el("label", { for: "study" }, tr`Study`), this.choice);
+    this.root = el("div", "slot-form", line, this.about, this.departures, this.params, this.reset);
     this.#draw();
   }
 

@@ -32,21 +32,9 @@ const whole = (parts) => {
 const partOf = ({ receipt, own }, text, facts) =>
   receipt ? opener(text, receipt, facts) : own ? el("span", { translate: "no" }, text) : text;
 const cellOf = (cell, runs) => {
-  const {
-    text = "",
-    sub = "",
-    href = null,
-    mark = null,
-    quiet = false,
-    long = false,
-    receipt = null,
-    run = 0,
-    fold = false,
-    after = null,
-    lead = "",
-    parts = null,
-  } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
-  if (after !== null && !seen(after)) {
+  const given = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") },
+    { text = "", sub, href, mark, quiet, long, receipt, run = 0, fold, after, lead = "", parts } = given;
+  if (after !== undefined && !seen(after)) {
     if (receipt) return [["…"], { "data-quiet": "", title: tr`Told when the run has been played, or after Show` }];
     const button = el(
       "button",
@@ -126,7 +114,7 @@ export function mountTable(element, props, watch) {
       document.dispatchEvent(new Event("dx-pairs"));
     }
     const root = element.querySelector(".facts");
-    if (!rows.length) return root.replaceChildren(el("p", { class: "quiet" }, empty));
+    if (!rows.length) return root.replaceChildren(el("p", "quiet", empty));
     const head = columns.length
       ? el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name))))
       : "";
