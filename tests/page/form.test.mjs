@@ -131,7 +131,7 @@ test("the settings of opened runs are not written over what was chosen since the
   assert.deepEqual(dxFill(found, now), ["theirs", 0, "2", "a", "y", "c", "d"]);
 });
 
-const IDS = { control: "c", described: "" };
+const IDS = { id: "c" };
 const control = (param) => {
   let changes = 0;
   const made = field({ name: "x", ...param }, IDS, () => changes++);

@@ -36,8 +36,6 @@ async function recorded(name, file) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-const group = (list, key) =>
-  list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
 const [COMMA, STOP] = globalThis.dxMessages ? ["、", "。"] : [", ", "."];
 const inLang = (text) => ({ lang: langOf(text) });
 /** A term of the glossary, and what it is called in English. */
@@ -57,13 +55,12 @@ const texts = ({ warning, problem, idea, watch, stops, question, answer, caveat 
 ];
 
 class Learn {
-  /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name, file)` gives the JSON text of a
-   * recorded run. */
-  constructor(element, { data, theme, fetchTrace = recorded }) {
+  constructor(element, { lessons, glossary }) {
+    const theme = globalThis.dxTheme;
     Object.assign(this, {
-      lessons: data.lessons,
-      terms: new Map(data.glossary.map((entry) => [entry.term, entry])),
-      fetchTrace,
+      lessons,
+      families: [...Map.groupBy(lessons, ({ family }) => family)],
+      terms: new Map(glossary.map((entry) => [entry.term, entry])),
       at: null,
       open: null,
       ready: false, // the run of the open lesson is loaded
@@ -104,7 +101,7 @@ class Learn {
       this.choices.set(key, button);
       return el("li", {}, button);
     };
-    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+    const families = this.families.map(([family, lessons]) =>
       el(
         "div",
         {},
@@ -122,7 +119,7 @@ class Learn {
 
   /** The list of a narrow screen. */
   #select() {
-    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+    const families = this.families.map(([family, lessons]) =>
       el(
         "optgroup",
         { label: translated(family) },
@@ -254,7 +251,7 @@ class Learn {
     setText(this.say, "");
     let texts = [];
     try {
-      texts = await Promise.all(lesson.runs.map(({ id, file }) => this.fetchTrace(id, file)));
+      texts = await Promise.all(lesson.runs.map(({ id, file }) => recorded(id, file)));
     } catch (error) {
       if (this.open === lesson) setText(this.say, error.message);
       return;
@@ -370,17 +367,12 @@ class Learn {
   }
 }
 
-/** Mounts the lessons; see `Learn`. */
-export function mountLearn(element, options) {
-  return new Learn(element, options);
-}
-
 /** The page's side: mounts once its value, JSON text {lessons, glossary}, is there. */
 export function learn(element, props, watch) {
   let mounted = null;
   const handle = () => {
     if (mounted || !props.value) return;
-    mounted = mountLearn(element, { data: JSON.parse(props.value), theme: globalThis.dxTheme });
+    mounted = new Learn(element, JSON.parse(props.value));
   };
   handle();
   watch("value", handle);

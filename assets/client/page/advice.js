@@ -13,10 +13,7 @@ const times = (value) => `${value.toFixed(2)}×`;
 /** props.value: JSON of {sentence, on, runs, chosen, conditions, methods: [{label, word, verdict, speed, low, high,
  * level, values, unit, left_out, text, why, takes}]}; on, chosen may be "". Nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
-  const draw = () => {
-    const found = props.value ? JSON.parse(props.value) : null;
-    show(element, found);
-  };
+  const draw = () => show(element, props.value ? JSON.parse(props.value) : null);
   watch("value", draw);
   draw();
 }

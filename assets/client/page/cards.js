@@ -87,11 +87,13 @@ export const measured = (result) => SAID[result.kind](result);
 /** The same as an element: the row of a table is English, as the table is. */
 const result = (tag, one) => el(tag, { translate: "no", lang: one.kind === "row" ? "en" : null }, measured(one));
 
-function picture({ pictures = [] }) {
-  const [src] = pictures;
-  if (!src) return null;
-  const image = { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" };
-  return el("div", { class: "card-pictures", "aria-hidden": "true" }, el("img", image));
+/** The pictures of a card; null where it has none. */
+export function picturesOf(pictures) {
+  if (!pictures.length) return null;
+  const images = pictures.map((src) =>
+    el("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
+  );
+  return el("div", { class: "card-pictures", "aria-hidden": "true" }, ...images);
 }
 
 /** What its recording took, which is a sentence of the server's, and on which models. */
@@ -163,7 +165,7 @@ export function card(entry, acts, whole, title) {
   return el(
     "li",
     { class: "card", "data-id": entry.id },
-    picture(entry),
+    picturesOf((entry.pictures ?? []).slice(0, 1)),
     el("h3", {}, title),
     el("p", "chooser-quiet", origin.filter(Boolean).join(" · ")),
     prose("p", summary),

@@ -53,30 +53,19 @@ export async function mountForm(element, props, watch) {
 
 /** `root` is the element, `value` what it holds. */
 export class Form {
-  #controls = new Map(); // by the name of the parameter
-
   /** number: the slot's, from 0. tell: called with the value after each change by a person. */
   constructor(catalogue, number, tell) {
     Object.assign(this, { catalogue, number, tell, name: tr`Slot ${number + 1}` });
     this.method = this.#methods();
     this.model = el("select", { id: `model-${number}`, onchange: () => this.#changeModel(true) });
+    const typed = { type: "text", maxlength: 1000, spellcheck: "false", oninput: () => this.#changeModel(false) };
     this.other = el("input", {
+      ...typed,
       id: `model-${number}-other`,
-      type: "text",
-      maxlength: 1000,
-      spellcheck: "false",
       "aria-label": tr`Hub id or folder of a model`,
       placeholder: tr`hub id, folder or path of a GGUF file`,
-      oninput: () => this.#changeModel(false),
     });
-    this.drafter = el("input", {
-      id: `drafter-${number}`,
-      type: "text",
-      maxlength: 1000,
-      spellcheck: "false",
-      placeholder: tr`ours, or a hub id or folder`,
-      oninput: () => this.#changeModel(false),
-    });
+    this.drafter = el("input", { ...typed, id: `drafter-${number}`, placeholder: tr`ours, or a hub id or folder` });
     this.about = el("p", { class: "method-about", id: `about-${number}` });
     this.line = el("span", "slot-said");
     this.waits = el("span", "slot-waits"); // ahead.js says there that its model is being loaded
@@ -138,22 +127,19 @@ export class Form {
   #parameter(method, param) {
     const { name } = param;
     const baseline = this.catalogue.methods.find(({ slug }) => slug === method.baseline)?.title;
-    const { node, control } = parameter(param, { id: `control-${this.number}-${name}`, baseline }, () =>
-      this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } }),
+    const given = { id: `control-${this.number}-${name}`, value: this.value.params[name], baseline };
+    return parameter(param, given, (value) =>
+      this.#set({ ...this.value, params: { ...this.value.params, [name]: value } }),
     );
-    this.#controls.set(name, control);
-    return node;
   }
 
   /** Row-invariant forwards, below the parameters of the method. */
   #rows(method) {
     const param = slot.rows(this.catalogue, method);
     if (!param) return [];
-    const { node, control } = parameter(param, { id: `control-${this.number}-${param.name}` }, () =>
-      this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: control.read() })),
-    );
-    control.write(Boolean(this.value.row_invariant));
-    return [node];
+    const given = { id: `control-${this.number}-${param.name}`, value: Boolean(this.value.row_invariant) };
+    const set = (value) => this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: value }));
+    return [parameter(param, given, set)];
   }
 
   // what a person does
@@ -195,14 +181,12 @@ export class Form {
     this.method.value = method.slug;
     tell(this.about, method.summary);
     this.#drawModels(method);
-    this.#controls.clear();
     this.params.replaceChildren(
       this.legend,
       ...method.params.map((param) => this.#parameter(method, param)),
       ...this.#rows(method),
       this.reset,
     );
-    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
     this.#mark();
   }
 

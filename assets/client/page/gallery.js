@@ -2,7 +2,9 @@
 
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { picturesOf } from "./cards.js";
 import { langOf, left } from "./prose.js";
+import { matching } from "./sorting.js";
 
 const WORDS = {
   play: tr`Play`,
@@ -27,10 +29,9 @@ export function mountGallery(element, props, submit) {
     "aria-label": WORDS.find,
     placeholder: WORDS.find,
     oninput: () => {
-      const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const fits = matching(search.value);
       for (const section of sections) {
-        for (const item of section.querySelectorAll("li"))
-          item.hidden = !wanted.every((word) => item.textContent.toLowerCase().includes(word));
+        for (const item of section.querySelectorAll("li")) item.hidden = !fits(item);
         section.hidden = !section.querySelector("li:not([hidden])");
       }
       none.textContent = sections.every(({ hidden }) => hidden) ? tr`No run fits.` : "";
@@ -52,15 +53,7 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
   return el(
     "li",
     { class: "card", "data-ids": ids.join(" ") },
-    pictures.length
-      ? el(
-          "div",
-          { class: "card-pictures", "aria-hidden": "true" },
-          ...pictures.map((src) =>
-            el("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
-          ),
-        )
-      : null,
+    picturesOf(pictures),
     el("h4", { lang: langOf(title) }, translated(title)),
     el("p", "card-about", about),
     el("code", { translate: "no" }, prompt),

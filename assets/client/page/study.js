@@ -21,7 +21,6 @@ export function mountStudies(element, props) {
 /** `root` is the element, `value` what it holds. */
 class StudyForm {
   #inputs = new Map(); // study -> what its inputs are now: kept while another one is looked at
-  #controls = new Map(); // by the name of the input
 
   /** tell: called with the value at first and after each change. */
   constructor(offered, tell) {
@@ -60,30 +59,22 @@ class StudyForm {
     const departs = el("span", {});
     tell(departs, departures);
     this.departures.replaceChildren(tr`Departs from the paper: ${""}`, departs);
-    this.#controls.clear();
     this.params.replaceChildren(...study.params.map((param) => this.#parameter(slug, param)));
-    this.#show();
     this.#changed();
   }
 
   #parameter(slug, param) {
-    const { node, control } = parameter(param, { id: `study-${slug}-${param.name}` }, () => {
-      this.#inputs.set(slug, { ...this.#inputs.get(slug), [param.name]: control.read() });
+    const { name } = param;
+    return parameter(param, { id: `study-${slug}-${name}`, value: this.value.inputs[name] }, (value) => {
+      this.#inputs.set(slug, { ...this.#inputs.get(slug), [name]: value });
       this.#changed();
     });
-    this.#controls.set(param.name, control);
-    return node;
   }
 
   #reset() {
-    this.#inputs.set(this.#declared.slug, slot.defaults(this.#declared));
-    this.#show();
-    this.#changed();
+    this.#inputs.delete(this.#declared.slug);
+    this.#draw();
     this.choice.focus(); // the button is gone
-  }
-
-  #show() {
-    for (const [name, control] of this.#controls) control.write(this.value.inputs[name]);
   }
 
   #changed() {

@@ -11,7 +11,7 @@ import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
 import { sentence } from "./sentences.js";
-import { sortable } from "./sorting.js";
+import { matching, sortable } from "./sorting.js";
 
 const MARKS = { right: "✓ ", wrong: "✗ " };
 const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== null;
@@ -85,15 +85,11 @@ const filterBar = (columns, rows, filters, body) => {
   const left = el("output", { "aria-live": "polite" }),
     lines = [...body.children]; // of the rows, in whatever order they are shown
   const apply = () => {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = matching(search.value);
     let shown = 0;
     rows.forEach((row, n) => {
-      const line = lines[n],
-        text = line.textContent.toLowerCase();
-      line.hidden = !(
-        words.every((word) => text.includes(word)) &&
-        choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value)
-      );
+      const line = lines[n];
+      line.hidden = !(fits(line) && choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value));
       shown += !line.hidden;
     });
     left.textContent = tr`${shown} of ${rows.length}`;

@@ -132,18 +132,15 @@ function drawn({ scene: { lever }, stop }, pull) {
     step: 1,
     oninput: () => show(true),
   });
-  const said = ({ calls, right }) =>
-    [calls === 1 ? tr`1 call` : tr`${calls} calls`, MARKS[right]].filter(Boolean).join(" ");
-  const spoken = ({ calls, right }) =>
-    [calls === 1 ? tr`1 call` : tr`${calls} calls`, { true: tr`right`, false: tr`wrong` }[right]]
-      .filter(Boolean)
-      .join(", ");
+  const told = ({ calls, right }, marks) =>
+    [calls === 1 ? tr`1 call` : tr`${calls} calls`, marks[right]].filter(Boolean);
+  const spoken = (one) => told(one, { true: tr`right`, false: tr`wrong` }).join(", ");
   const marks = stops.map((one, n) =>
     el(
       "li",
       { title: `${name} ${one.value}: ${spoken(one)}`, onclick: () => show(true, n) },
       el("b", {}, String(one.value)),
-      el("span", { "data-mark": one.right === undefined ? null : String(one.right) }, said(one)),
+      el("span", { "data-mark": one.right === undefined ? null : String(one.right) }, told(one, MARKS).join(" ")),
     ),
   );
   const show = (asked, n = Number(slider.value)) => {
