@@ -119,7 +119,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
     there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
     files["scenes.js"] = lecture.script(scenes, voices, there)
-    files["site.js"] = registry() + script_of(["page/sorting.js"], ()) + _own("site.js")
+    files["site.js"] = registry() + script_of(["page/sorting.js", "player/remember.js"], ()) + _own("site.js")
     return files | {"player.js": _player(), "site.css": _css(), "mode.js": _own("mode.js")}
 
 

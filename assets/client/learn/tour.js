@@ -192,15 +192,10 @@ class Tour {
     const r = new DOMRect(edge("left", Math.min), edge("top", Math.min));
     [r.width, r.height] = [edge("right", Math.max) - r.left, edge("bottom", Math.max) - r.top];
     const { offsetWidth: w, offsetHeight: h } = this.box;
-    this.marks.replaceChildren(
-      ...rects.map((rect) =>
-        el("i", {
-          style: `left:${rect.left}px;top:${rect.top}px;width:${rect.width}px;height:${rect.height}px`,
-        }),
-      ),
-    );
-    this.ring.style.cssText =
-      `left:${r.left - 5}px;top:${r.top - 5}px;` + `width:${r.width + 10}px;height:${r.height + 10}px`;
+    const around = ({ left, top, width, height }, by) =>
+      `left:${left - by}px;top:${top - by}px;width:${width + 2 * by}px;height:${height + 2 * by}px`;
+    this.marks.replaceChildren(...rects.map((rect) => el("i", { style: around(rect, 0) })));
+    this.ring.style.cssText = around(r, 5);
     if (innerWidth <= 560) return void (this.box.style.cssText = "");
     const left = Math.min(Math.max(EDGE, r.left), innerWidth - w - EDGE);
     const spot =

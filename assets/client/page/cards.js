@@ -24,11 +24,8 @@ const BASES = {
   abstract: tr`written from the abstract and secondary sources`,
   ours: tr`a design of our own, no paper's`,
 };
-const WORDS = {
-  measured: tr`Measured here`,
-  paper: tr`Paper`,
-  missing: (what) => tr`Missing: ${what}`,
-};
+const MEASURED = tr`Measured here`,
+  PAPER = tr`Paper`;
 
 /** A title with what belongs to it: the phrase on what it rests on, and one's own file. */
 export const nameOf = ({ title, own, file }) =>
@@ -37,9 +34,6 @@ export const nameOf = ({ title, own, file }) =>
 const many = (entries) => entries.filter(Boolean).join("; ");
 
 const prose = (tag, text) => el(tag, { translate: "no", lang: langOf(text) }, translated(text));
-
-/** A label and the text behind it, which may be in another language. */
-const named = (label, text) => [label(""), prose("span", text)];
 
 /** What has to be at hand. */
 export function needs({ method, paper, kind, beside, parts, trains }) {
@@ -110,17 +104,17 @@ function facts(entry, whole) {
     {},
     ...line(tr`Needs`, own(needs(entry))),
     ...(entry.method ? line(tr`Text`, own(promise(entry))) : []),
-    ...(told?.length ? line(WORDS.measured, ...told.slice(0, whole ? told.length : 1)) : []),
+    ...(told?.length ? line(MEASURED, ...told.slice(0, whole ? told.length : 1)) : []),
     ...(entry.cost ? line(tr`Recorded`, recorded(entry)) : []),
   );
 }
 
 function more(entry, whole) {
   const results = entry.results.slice(1).map((one) => result("span", one)),
-    told = whole ? [] : results.map((node) => el("p", { translate: "no" }, `${WORDS.measured}: `, node));
+    told = whole ? [] : results.map((node) => el("p", { translate: "no" }, `${MEASURED}: `, node));
   const said = [
     entry.departures && el("p", {}, tr`Departs from the paper: ${translated(entry.departures)}`),
-    entry.missing && el("p", { translate: "no" }, ...named(WORDS.missing, entry.missing)),
+    entry.missing && el("p", { translate: "no" }, tr`Missing: ${""}`, prose("span", entry.missing)),
     entry.published && prose("p", entry.published),
     entry.tools?.length && el("p", {}, tr`As a command:`, " ", el("code", {}, entry.tools.join(" · "))),
   ].filter(Boolean);
@@ -145,9 +139,9 @@ function actions(entry, acts) {
             href: paper.address,
             target: "_blank",
             rel: "noopener noreferrer",
-            "aria-label": `${WORDS.paper}: ${name}`,
+            "aria-label": `${PAPER}: ${name}`,
           },
-          WORDS.paper,
+          PAPER,
         )
       : null,
   );

@@ -15,9 +15,7 @@ const ASKED = [
   ["draft", tr`Is there a draft, or another second model?`, ["any", "no", "yes"]],
   ["same", tr`Must the text be the same as the control's in float32?`, ["any", "yes", "no"]],
 ];
-const WORDS = {
-  find: tr`Search methods, papers and words of the field`,
-};
+const FIND = tr`Search methods, papers and words of the field`;
 /** What somebody types who looks for a way to a rule of their own. */
 const OWN = /\b(own|custom|customi[sz]e|my|mine|myself|write|template|plugin|extend)\b|自己|自定义|编写|模板/i;
 let sent = 0; // sending the same twice is a change
@@ -59,7 +57,7 @@ class Chooser {
     };
     this.search = el("input", {
       type: "search",
-      "aria-label": WORDS.find,
+      "aria-label": FIND,
       placeholder: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
       maxlength: 200,
       oninput: () => this.#ask(),
@@ -84,7 +82,7 @@ class Chooser {
     this.root = el(
       "div",
       "chooser",
-      el("label", "chooser-search", el("span", {}, WORDS.find), this.search),
+      el("label", "chooser-search", el("span", {}, FIND), this.search),
       own,
       this.questions,
       line,

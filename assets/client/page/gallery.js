@@ -6,10 +6,8 @@ import { picturesOf } from "./cards.js";
 import { langOf, left } from "./prose.js";
 import { matching } from "./sorting.js";
 
-const WORDS = {
-  play: tr`Play`,
-  find: tr`Find a run`,
-};
+const PLAY = tr`Play`,
+  FIND = tr`Find a run`;
 let sent = 0; // sending the same twice is a change
 
 /** props.groups: JSON of [{title, cards}]; a card is {ids, title, about, prompt, output?, cost?, watch, pictures}. */
@@ -26,8 +24,8 @@ export function mountGallery(element, props, submit) {
   const none = el("p", { class: "gallery-none", role: "status" });
   const search = el("input", {
     type: "search",
-    "aria-label": WORDS.find,
-    placeholder: WORDS.find,
+    "aria-label": FIND,
+    placeholder: FIND,
     oninput: () => {
       const fits = matching(search.value);
       for (const section of sections) {
@@ -67,10 +65,10 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
         "button",
         {
           id: ids.length === 1 ? `play-${ids[0]}` : null,
-          "aria-label": `${WORDS.play}: ${translated(title)}`,
+          "aria-label": `${PLAY}: ${translated(title)}`,
           onclick: () => play(ids),
         },
-        WORDS.play,
+        PLAY,
       ),
     ),
   );

@@ -197,17 +197,15 @@ class Show {
       { onclick: () => download({ text: this.text, name: "lecture.json", type: "application/json" }) },
       tr`Download this list`,
     );
-    return [
-      el(
-        "p",
-        "lecture-files",
-        save,
-        page,
-        el("label", {}, tr`A list of your own`, " ", field),
-        this.back,
-        el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),
-      ),
-    ];
+    return el(
+      "p",
+      "lecture-files",
+      save,
+      page,
+      el("label", {}, tr`A list of your own`, " ", field),
+      this.back,
+      el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),
+    );
   }
 
   async #take(field) {

@@ -71,9 +71,12 @@ export const sorted = (scenes) => ({
   dead: scenes.map(({ dead }) => dead).filter(Boolean),
 });
 
-/** given: {show(scene), leave(), live: () => void or null, files: nodes for the list of scenes, players: what is
+const named = ({ title, minutes }) =>
+  [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
+
+/** given: {show(scene), leave(), live: () => void or null, files: what stands below the list of scenes, players: what is
  * enlarged}. Returns {open(scenes, number), close(), say(text), live(words), on, number}. */
-export function lectureView({ show, leave, live = null, files = [], players, moved = () => {} }) {
+export function lectureView({ show, leave, live = null, files = null, players, moved = () => {} }) {
   const group = groupNamed("main"),
     pace = new Pace(group, FIRST);
   let all = [],
@@ -87,7 +90,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     asked = el("p", "lecture-prompt"),
     list = el("ol", {}),
     jump = el("p", "lecture-jump", el("kbd", {}, "1–9"), tr`the scene of that number`),
-    box = el("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, ...files);
+    box = el("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, files);
   const acts = {
     next: () => go(at + 1),
     back: () => go(at - 1),
@@ -151,11 +154,11 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   }
   function draw() {
     count.textContent = all.length ? tr`${at + 1} of ${all.length}` : "";
-    const { title = "", minutes, voice, prompt = "" } = all[at] ?? {};
+    const { voice, prompt = "" } = all[at] ?? {};
     asked.hidden = !prompt;
     asked.replaceChildren(el("b", {}, tr`Prompt`), " ", prompt);
     lever.hidden = !voice?.lever;
-    name.textContent = [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
+    name.textContent = all[at] ? named(all[at]) : "";
     for (const [n, item] of [...list.querySelectorAll("button")].entries())
       item.setAttribute("aria-current", String(n === at));
     bar.querySelector('[data-act="back"]').disabled = at <= 0;
@@ -219,17 +222,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       all = scenes;
       at = -1;
       list.replaceChildren(
-        ...all.map(({ title, minutes }, n) =>
-          el(
-            "li",
-            {},
-            el(
-              "button",
-              { onclick: () => go(n) },
-              [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · "),
-            ),
-          ),
-        ),
+        ...all.map((scene, n) => el("li", {}, el("button", { onclick: () => go(n) }, named(scene)))),
       );
       if (root.hidden) {
         root.hidden = false;

@@ -10,9 +10,7 @@ import { another, filled, named, numbered, own, ownPixels, place, read, SIDE, wr
 const PAPER = 8, // pixels of a cell's side in the model's picture
   ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-const WORDS = {
-  parts: { shape: tr`Shape`, colour: tr`Colour`, size: tr`Size` },
-};
+const PARTS = { shape: tr`Shape`, colour: tr`Colour`, size: tr`Size` };
 
 /** The pixels of a thing, as in the model's picture. */
 function drawing({ shapes, colours, sizes }, { size, colour, shape }) {
@@ -75,7 +73,7 @@ export function mountPalette(element, props, watch, trigger) {
     const labels = inputs.map((input) =>
       el("label", { title: input.value, "data-part": name }, input, el("span", { translate: "no" })),
     );
-    const node = el("div", { class: "scene-part", role: "radiogroup", "aria-label": WORDS.parts[name] }, ...labels);
+    const node = el("div", { class: "scene-part", role: "radiogroup", "aria-label": PARTS[name] }, ...labels);
     const show = () => {
       for (const input of inputs) {
         input.checked = brush[name] === input.value;

@@ -15,10 +15,10 @@ export function mountRunning() {
 }
 
 function watch(controls, players, run, stop, prompt) {
-  let asked = false,
-    ending = false; // Gradio cancels only when Stop has been answered; it would cancel what was begun in between
+  // Gradio cancels only when Stop has been answered; it would cancel what was begun in between.
+  const going = { asked: false, ending: false };
   const draw = () => {
-    const on = asked || ending || players.querySelector(GOES_ON) !== null,
+    const on = going.asked || going.ending || players.querySelector(GOES_ON) !== null,
       before = controls.hasAttribute("data-running");
     if (on === before) return;
     const focused = document.activeElement;
@@ -26,21 +26,17 @@ function watch(controls, players, run, stop, prompt) {
     if (on && focused === run) stop.focus({ preventScroll: true });
     if (!on && focused === stop) run.focus({ preventScroll: true });
   };
-  const tell = (now) => () => {
-    asked = now;
-    draw();
-  };
-  const end = (now) => () => {
-    ending = now;
+  const set = (name, now) => () => {
+    going[name] = now;
     draw();
   };
   const ask = () => document.dispatchEvent(new Event("dx-asked"));
   run.addEventListener("click", ask);
   prompt.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && shiftKey && ask());
-  document.addEventListener("dx-asked", tell(true));
-  document.addEventListener("dx-over", tell(false));
-  stop.addEventListener("click", end(true));
-  document.addEventListener("dx-ended", end(false));
+  document.addEventListener("dx-asked", set("asked", true));
+  document.addEventListener("dx-over", set("asked", false));
+  stop.addEventListener("click", set("ending", true));
+  document.addEventListener("dx-ended", set("ending", false));
   new MutationObserver(draw).observe(players, {
     subtree: true,
     childList: true,

@@ -67,16 +67,8 @@ export function mountRuns(element, props, watch, trigger) {
   const entry = (row) => {
     const name = el("strong", { translate: "no" }, row.label || row.title);
     const head = el("div", "run-name", name);
-    const about = [
-      row.label ? row.title : "",
-      row.models,
-      new Date(row.when * 1000).toLocaleString(),
-      row.cost,
-      row.ending,
-      row.size,
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    const when = new Date(row.when * 1000).toLocaleString(),
+      about = [row.label ? row.title : "", row.models, when, row.cost, row.ending, row.size];
     return el(
       "li",
       { "data-id": row.id, "data-pinned": row.pinned ? "" : null },
@@ -85,7 +77,7 @@ export function mountRuns(element, props, watch, trigger) {
         "run-text",
         head,
         el("p", { class: "run-prompt", translate: "no" }, row.prompt),
-        el("p", "quiet", about),
+        el("p", "quiet", about.filter(Boolean).join(" · ")),
         row.mark ? el("span", { "data-mark": row.mark }, MARKS[row.mark]) : "",
       ),
       el(

@@ -15,11 +15,7 @@
     root.classList.remove("light", "dark");
     root.classList.add(next);
     label();
-    try {
-      localStorage.setItem("dx-mode", next);
-    } catch {
-      /* it holds for this page */
-    }
+    dxModules.use("player/remember.js").store("dx-mode", next);
   });
 
   const mounted = (panels) => (slot) =>
