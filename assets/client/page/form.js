@@ -68,7 +68,7 @@ export class Form {
     this.drafter = el("input", { ...typed, id: `drafter-${number}`, placeholder: tr`ours, or a hub id or folder` });
     this.about = el("p", { class: "method-about", id: `about-${number}` });
     this.line = el("span", "slot-said");
-    this.waits = el("span", "slot-waits"); // ahead.js says there that its model is being loaded
+    this.waits = el("span", "slot-waits"); // prefetch.js says there that its model is being loaded
     this.root = this.#slot(this.#parameters());
   }
 
