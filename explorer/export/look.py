@@ -34,6 +34,11 @@ def surface(name: str) -> str:
     return str(theme()["surface"]["light"][name])
 
 
+def declared(mode: str, prefix: str = "--") -> str:
+    """The surface colours of a mode as custom properties."""
+    return ";".join(f"{prefix}{name}:{value}" for name, value in theme()["surface"][mode].items())
+
+
 def state(name: str, part: str) -> str:
     """fill, text or line of a state."""
     return str(theme()["states"][name]["light"][part])

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 import engines
-from engines import ModelRecord, Trace, UserError
+from engines import ASSETS, ModelRecord, Trace, UserError
 from explorer.export.figures import figure
+from explorer.export.look import declared
 from explorer.export.markup import Html, Node, document, h, join, table
 from explorer.export.playback import CLOCKS
 from explorer.export.python import lines
@@ -18,7 +19,6 @@ from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.strip import basis_of, parts
 from explorer.figures.verdict import cut_at
-from explorer.own_files import own_json
 
 HERE = Path(__file__).resolve().parent
 MOST = 8
@@ -75,14 +75,10 @@ def framed(title: str, body: Html) -> str:
 
 
 def _style() -> str:
-    """The colours of the theme for light and dark, then the sheet."""
-    surface = own_json("theme.json")["surface"]
-
-    def named(mode: str) -> str:
-        return " ".join(f"--{name}: {colour};" for name, colour in surface[mode].items())
-
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {named('dark')} }} }}"
-    return f":root {{ {named('light')} }}\n{dark}\n{(HERE / 'report.css').read_text('utf-8')}"
+    """The colours of the theme for light and dark, then the sheets."""
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {declared('dark')} }} }}"
+    sheets = [path.read_text("utf-8") for path in (ASSETS / "client/site/document.css", HERE / "report.css")]
+    return "\n".join([f":root {{ {declared('light')} }}", dark, *sheets])
 
 
 def _section(title: str, *children: Node) -> Html:

@@ -60,7 +60,7 @@ def palette(prompt: gr.Textbox) -> None:
     """The palette. The browser tells it of every change of the prompt; it asks the server only of one that names a
     scene by its number, while it is seen."""
     drawn = module(
-        "page/form.js",
+        "page/palette.js",
         "page.mountPalette(element, props, watch, trigger)",
         words=json.dumps(tasks.scene_words()),
         elem_id="palette",
@@ -83,7 +83,7 @@ def look(prompt: Any) -> str:
 def elsewhere(prompt: gr.Textbox) -> None:
     """The sentence, with the button that changes the slots; looked at again whenever the prompt changes."""
     line = module(
-        "page/form.js",
+        "page/otherprompt.js",
         "page.mountElsewhere(element, props, watch)",
         value=task_of(prompt.value),
         elem_id="elsewhere",
@@ -105,7 +105,7 @@ def upload(prompt: gr.Textbox, public: bool) -> None:
     """The field, where a chosen model reads pictures; on a public host there is none, nor an event behind it."""
     if public:
         return
-    field = module("page/form.js", "page.mountUpload(element, props, watch, trigger)", most=BYTES, elem_id="upload")
+    field = module("page/upload.js", "page.mountUpload(element, props, watch, trigger)", most=BYTES, elem_id="upload")
     field.submit(take, field, [prompt, field], **LIGHT)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import gradio as gr
 
 from engines import ASSETS
+from explorer.export.look import declared
 from explorer.own_files import own_json
 
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
@@ -69,9 +70,7 @@ def theme() -> gr.themes.Base:
 
 def tokens() -> str:
     """The surface tokens as `--dx-<name>` in both modes."""
-    light, dark = colours()["surface"]["light"], colours()["surface"]["dark"]
-    declare = lambda tokens: ";".join(f"--dx-{name}:{value}" for name, value in tokens.items())  # noqa: E731
-    return f":root{{{declare(light)}}}.dark{{{declare(dark)}}}"
+    return f":root{{{declared('light', '--dx-')}}}.dark{{{declared('dark', '--dx-')}}}"
 
 
 def css() -> str:

@@ -8,11 +8,11 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from engines import TraceError, UserError
 from explorer import papers
 from explorer.export.bundle import CLIENT, bundle, registry, scenes_styles, script_of, styles, view_script, views_of
+from explorer.export.look import declared
 from explorer.export.markup import Html, cards, h, join, lead, link, page
 from explorer.export.thumbs import of_recording
 from explorer.lecture import Lecture, own
@@ -24,6 +24,8 @@ LEAD = (
     "Every position of every step, what else the model considered, and what it cost: decoding methods of "
     "many papers, run for real and recorded."
 )
+INVERTED = "invert(0.92) hue-rotate(180deg) saturate(1.2) brightness(1.35)"
+"""Of pictures that are drawn for a light ground: ground and ink change places, hues stay."""
 MARKER = ".decoding-explorer-site"  # lists what we wrote, so that a later build may replace it
 
 
@@ -117,7 +119,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
     there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
     files["scenes.js"] = lecture.script(scenes, voices, there)
-    files["site.js"] = registry() + script_of(["page/sorting.js"], ()) + _own("site.js")
+    files["site.js"] = registry() + script_of(["page/sorting.js", "player/remember.js"], ()) + _own("site.js")
     return files | {"player.js": _player(), "site.css": _css(), "mode.js": _own("mode.js")}
 
 
@@ -209,11 +211,10 @@ def _player() -> str:
 
 @lru_cache(maxsize=1)
 def _css() -> str:
-    surface: dict[str, Any] = own_json("theme.json")["surface"]
-    light, dark = (";".join(f"--{name}:{value}" for name, value in surface[mode].items()) for mode in ("light", "dark"))
-    wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{color-scheme:dark;{dark}}}}}"
-    modes = f":root{{color-scheme:light;{light}}}\n{wish}\n:root.dark{{color-scheme:dark;{dark}}}\n"
-    return modes + styles() + scenes_styles() + _own("site.css")
+    dark = f"color-scheme:dark;{declared('dark')};--picture:{INVERTED}"
+    wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{{dark}}}}}"
+    modes = f":root{{color-scheme:light;{declared('light')};--picture:none}}\n{wish}\n:root.dark{{{dark}}}\n"
+    return modes + styles() + scenes_styles() + _own("document.css") + _own("site.css")
 
 
 def _own(name: str) -> str:

@@ -9,7 +9,8 @@ import { add, listening, storage } from "./fakes.mjs";
 page();
 listening();
 globalThis.location = { search: "" };
-const { catalogue: offer, changeForms, Form, knownForms, mountForm } = await asset("page/form.js");
+const { catalogue: offer, Form, mountForm } = await asset("page/form.js");
+const { changeForms, knownForms } = await asset("page/forms.js");
 const { field } = await asset("page/fields.js");
 const { fitting, KEY, keep, parse } = await asset("page/kept.js");
 const slot = await asset("page/slot.js");
@@ -130,7 +131,7 @@ test("the settings of opened runs are not written over what was chosen since the
   assert.deepEqual(dxFill(found, now), ["theirs", 0, "2", "a", "y", "c", "d"]);
 });
 
-const IDS = { control: "c", described: "" };
+const IDS = { id: "c" };
 const control = (param) => {
   let changes = 0;
   const made = field({ name: "x", ...param }, IDS, () => changes++);

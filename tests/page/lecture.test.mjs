@@ -389,7 +389,7 @@ test("L runs what the lever shows, and says how that goes, in its first sentence
 });
 
 test("a list that Windows wrote is read as it was meant", async () => {
-  const { textOf } = await asset("page/textfile.js"),
+  const { textOf } = await asset("page/download.js"),
     text = '[{"title": "Größe 散"}]',
     wide = new Uint8Array(new Uint16Array([...`\ufeff${text}`].map((c) => c.charCodeAt(0))).buffer),
     plain = new TextEncoder().encode(text);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
 const { saidAt, sceneOf } = await asset("page/voice.js");
-const { merged } = await asset("page/onelegend.js");
+const { merged } = await asset("page/voice.js");
 
 const STOPS = [["low", "wrong"], ["b", "right"]].map(([trace, say]) => ({ trace, say })); // biome-ignore format: a table
 const SAYS = [[0, "begin"], [3, "three"]].map(([at, say]) => ({ at, say })); // biome-ignore format: a table

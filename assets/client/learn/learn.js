@@ -36,8 +36,6 @@ async function recorded(name, file) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-const group = (list, key) =>
-  list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
 const [COMMA, STOP] = globalThis.dxMessages ? ["、", "。"] : [", ", "."];
 const inLang = (text) => ({ lang: langOf(text) });
 /** A term of the glossary, and what it is called in English. */
@@ -57,13 +55,12 @@ const texts = ({ warning, problem, idea, watch, stops, question, answer, caveat 
 ];
 
 class Learn {
-  /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name, file)` gives the JSON text of a
-   * recorded run. */
-  constructor(element, { data, theme, fetchTrace = recorded }) {
+  constructor(element, { lessons, glossary }) {
+    const theme = globalThis.dxTheme;
     Object.assign(this, {
-      lessons: data.lessons,
-      terms: new Map(data.glossary.map((entry) => [entry.term, entry])),
-      fetchTrace,
+      lessons,
+      families: [...Map.groupBy(lessons, ({ family }) => family)],
+      terms: new Map(glossary.map((entry) => [entry.term, entry])),
       at: null,
       open: null,
       ready: false, // the run of the open lesson is loaded
@@ -77,12 +74,12 @@ class Learn {
     this.stage = this.lanes[0].stage;
     this.side = el(
       "div",
-      { class: "learn-stage" },
+      "learn-stage",
       this.bar,
       ...this.lanes.map((lane) => (lane.box = el("section", {}, lane.name, lane.stage))),
     );
     this.choices = new Map();
-    this.root = el("div", { class: "dx learn" }, this.#list(), this.#select(), this.text, this.side, this.more);
+    this.root = el("div", "dx learn", this.#list(), this.#select(), this.text, this.side, this.more);
     element.replaceChildren(this.root);
     this.mount = (lane) => (lane.player ??= mount(lane.stage, { group: GROUP, slot: lane.slot, title: "", theme }));
     this.player = this.mount(this.lanes[0]);
@@ -99,12 +96,12 @@ class Learn {
 
   #list() {
     const item = (key, title) => {
-      const done = key === GLOSSARY ? null : el("span", { class: "learn-done" });
+      const done = key === GLOSSARY ? null : el("span", "learn-done");
       const button = el("button", { onclick: () => this.show(key, true) }, title, done);
       this.choices.set(key, button);
       return el("li", {}, button);
     };
-    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+    const families = this.families.map(([family, lessons]) =>
       el(
         "div",
         {},
@@ -122,7 +119,7 @@ class Learn {
 
   /** The list of a narrow screen. */
   #select() {
-    const families = [...group(this.lessons, "family")].map(([family, lessons]) =>
+    const families = this.families.map(([family, lessons]) =>
       el(
         "optgroup",
         { label: translated(family) },
@@ -135,7 +132,7 @@ class Learn {
       ...families,
       el("option", { value: GLOSSARY }, tr`Glossary`),
     );
-    return el("div", { class: "learn-choice" }, this.box);
+    return el("div", "learn-choice", this.box);
   }
 
   /** How many of its stops were seen, in both lists. */
@@ -181,26 +178,26 @@ class Learn {
       ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper)
       : null;
     this.text.replaceChildren(
-      el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
-      ...(english ? [el("p", { class: "learn-quiet" }, tr`This text is in English only.`)] : []),
+      el("header", {}, el("h2", {}, lesson.title), el("p", "learn-quiet", about, paper ? " · " : "", paper)),
+      ...(english ? [el("p", "learn-quiet", tr`This text is in English only.`)] : []),
       ...(lesson.warning ? [told(lesson.warning, "learn-warning")] : []),
       section(tr`What was seen`, told(lesson.problem)),
       section(tr`The idea`, told(lesson.idea), told(lesson.formula, "learn-formula")),
       section(tr`What to watch`, told(lesson.watch)),
       section(
         tr`Stops in this run`,
-        el("p", { class: "learn-quiet" }, tr`“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
+        el("p", "learn-quiet", tr`“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
         el("div", { class: "learn-stops", role: "group", "aria-label": tr`Stops` }, ...this.stops),
         this.say,
       ),
     );
     const [shown, rest] = lesson.caveat,
-      fold = el("details", { class: "learn-answer" }, el("summary", {}, tr`More of it`), told(rest));
+      fold = el("details", "learn-answer", el("summary", {}, tr`More of it`), told(rest));
     this.more.replaceChildren(
       section(
         tr`A question`,
         told(lesson.question),
-        el("details", { class: "learn-answer" }, el("summary", {}, tr`Show the answer`), told(lesson.answer)),
+        el("details", "learn-answer", el("summary", {}, tr`Show the answer`), told(lesson.answer)),
       ),
       section(tr`What this run does not show`, told(shown), ...(rest ? [fold] : [])),
       section(tr`Words`, this.#words(lesson.terms)),
@@ -212,7 +209,7 @@ class Learn {
   /** Terms as buttons that unfold what they mean, one at a time. */
   #words(terms) {
     const meaning = el("p", { class: "learn-meaning", "aria-live": "polite", hidden: true });
-    const more = el("button", { class: "learn-link" }, tr`in the glossary`);
+    const more = el("button", "learn-link", tr`in the glossary`);
     const open = (button, term) => {
       const closing = button.getAttribute("aria-expanded") === "true";
       for (const one of box.childNodes) one.setAttribute("aria-expanded", "false");
@@ -230,7 +227,7 @@ class Learn {
     };
     const box = el(
       "div",
-      { class: "learn-words" },
+      "learn-words",
       ...terms.map((term) => {
         const button = el("button", { "aria-expanded": "false", onclick: () => open(button, term) }, word(term));
         return button;
@@ -254,7 +251,7 @@ class Learn {
     setText(this.say, "");
     let texts = [];
     try {
-      texts = await Promise.all(lesson.runs.map(({ id, file }) => this.fetchTrace(id, file)));
+      texts = await Promise.all(lesson.runs.map(({ id, file }) => recorded(id, file)));
     } catch (error) {
       if (this.open === lesson) setText(this.say, error.message);
       return;
@@ -318,7 +315,7 @@ class Learn {
       const see = entry.see?.length
         ? el(
             "span",
-            { class: "learn-quiet" },
+            "learn-quiet",
             " ",
             tr`See`,
             " ",
@@ -342,7 +339,7 @@ class Learn {
         ),
       };
     });
-    const list = el("dl", { class: "learn-terms" });
+    const list = el("dl", "learn-terms");
     const apply = () => {
       const wanted = this.search.value.trim().toLowerCase();
       const found = entries.filter(({ words }) => words.includes(wanted)); // those whose name begins so come first
@@ -361,18 +358,13 @@ class Learn {
         "header",
         {},
         el("h2", {}, tr`Glossary`),
-        el("p", { class: "learn-quiet" }, tr`The words of the field, as they are used here.`),
+        el("p", "learn-quiet", tr`The words of the field, as they are used here.`),
       ),
-      el("div", { class: "learn-search" }, this.search, left),
+      el("div", "learn-search", this.search, left),
       list,
     );
     apply();
   }
-}
-
-/** Mounts the lessons; see `Learn`. */
-export function mountLearn(element, options) {
-  return new Learn(element, options);
 }
 
 /** The page's side: mounts once its value, JSON text {lessons, glossary}, is there. */
@@ -380,7 +372,7 @@ export function learn(element, props, watch) {
   let mounted = null;
   const handle = () => {
     if (mounted || !props.value) return;
-    mounted = mountLearn(element, { data: JSON.parse(props.value), theme: globalThis.dxTheme });
+    mounted = new Learn(element, JSON.parse(props.value));
   };
   handle();
   watch("value", handle);

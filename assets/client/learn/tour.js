@@ -100,7 +100,7 @@ class Tour {
     this.button = button;
     this.title = el("h2", { id: "tour-title" });
     this.text = el("p", { id: "tour-text" });
-    this.count = el("span", { class: "tour-count" });
+    this.count = el("span", "tour-count");
     this.back = el("button", { onclick: () => this.go(-1) }, tr`Back`);
     this.next = el("button", { class: "tour-next", onclick: () => this.go(1) }, tr`Next`);
     this.close = el("button", { onclick: () => this.end() }, tr`End`);
@@ -117,7 +117,7 @@ class Tour {
       },
       this.title,
       this.text,
-      el("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
+      el("div", "tour-buttons", this.count, this.close, this.back, this.next),
     );
     this.keys = (event) => this.#key(event);
     this.place = () => this.#place();
@@ -192,15 +192,10 @@ class Tour {
     const r = new DOMRect(edge("left", Math.min), edge("top", Math.min));
     [r.width, r.height] = [edge("right", Math.max) - r.left, edge("bottom", Math.max) - r.top];
     const { offsetWidth: w, offsetHeight: h } = this.box;
-    this.marks.replaceChildren(
-      ...rects.map((rect) =>
-        el("i", {
-          style: `left:${rect.left}px;top:${rect.top}px;width:${rect.width}px;height:${rect.height}px`,
-        }),
-      ),
-    );
-    this.ring.style.cssText =
-      `left:${r.left - 5}px;top:${r.top - 5}px;` + `width:${r.width + 10}px;height:${r.height + 10}px`;
+    const around = ({ left, top, width, height }, by) =>
+      `left:${left - by}px;top:${top - by}px;width:${width + 2 * by}px;height:${height + 2 * by}px`;
+    this.marks.replaceChildren(...rects.map((rect) => el("i", { style: around(rect, 0) })));
+    this.ring.style.cssText = around(r, 5);
     if (innerWidth <= 560) return void (this.box.style.cssText = "");
     const left = Math.min(Math.max(EDGE, r.left), innerWidth - w - EDGE);
     const spot =

@@ -1,23 +1,19 @@
 // Will it help on my text: a verdict for each method, with its interval on a logarithmic axis around 1x. All that is
 // said comes from the server, which measured it.
 
-import { el } from "../player/dom.js";
+import { el, svg } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { sentence } from "./sentences.js";
 
 const MARKS = { helps: "▲", hurts: "▼", even: "=", other: "≠", busy: "…", few: "…" };
 const TICKS = [0.25, 0.5, 1, 2, 4, 8];
-const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const times = (value) => `${value.toFixed(2)}×`;
 
 /** props.value: JSON of {sentence, on, runs, chosen, conditions, methods: [{label, word, verdict, speed, low, high,
  * level, values, unit, left_out, text, why, takes}]}; on, chosen may be "". Nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
-  const draw = () => {
-    const found = props.value ? JSON.parse(props.value) : null;
-    show(element, found);
-  };
+  const draw = () => show(element, props.value ? JSON.parse(props.value) : null);
   watch("value", draw);
   draw();
 }
@@ -37,10 +33,10 @@ function panel({ sentence: said, on, chosen, conditions, methods }, hide) {
   return el(
     "section",
     { class: "advice", "aria-label": tr`Will it help on my text?` },
-    el("div", { class: "advice-head" }, head, close),
-    ...(on ? [el("p", { class: "advice-on" }, sentence(on))] : []),
+    el("div", "advice-head", head, close),
+    ...(on ? [el("p", "advice-on", sentence(on))] : []),
     el("ul", {}, ...methods.map((method) => line(method, range))),
-    el("p", { class: "advice-conditions" }, [chosen, conditions].filter(Boolean).map(sentence).join(" ")),
+    el("p", "advice-conditions", [chosen, conditions].filter(Boolean).map(sentence).join(" ")),
   );
 }
 
@@ -49,11 +45,11 @@ function line(method, range) {
   return el(
     "li",
     { "data-word": word },
-    el("strong", { class: "advice-name" }, label),
-    el("span", { class: "advice-verdict" }, el("i", { "aria-hidden": "true" }, MARKS[word]), " ", sentence(verdict)),
+    el("strong", "advice-name", label),
+    el("span", "advice-verdict", el("i", { "aria-hidden": "true" }, MARKS[word]), " ", sentence(verdict)),
     interval(method, range),
     el("p", {}, [text, why, takes].filter(Boolean).map(sentence).join(" ")),
-    el("p", { class: "advice-of" }, counted(method)),
+    el("p", "advice-of", counted(method)),
   );
 }
 
@@ -78,27 +74,15 @@ function span(methods) {
 function interval({ low, high, speed, word }, [from, to]) {
   if (low === null || word === "other" || word === "busy") return null;
   const x = (value) => 8 + ((WIDTH - 16) * Math.log(value / from)) / Math.log(to / from),
-    node = (name, attributes, text = "") => {
-      const made = document.createElementNS(SVG, name);
-      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-      made.textContent = text;
-      return made;
-    };
-  const picture = node("svg", {
-    viewBox: `0 0 ${WIDTH} 34`,
-    width: WIDTH,
-    height: 34,
-    role: "img",
-    "aria-label": tr`${times(low)} to ${times(high)}`,
-  });
-  for (const tick of TICKS.filter((value) => value >= from && value <= to))
-    picture.append(
-      node("line", { x1: x(tick), x2: x(tick), y1: 3, y2: 20, class: tick === 1 ? "one" : "tick" }),
-      node("text", { x: x(tick), y: 31, "text-anchor": "middle" }, `${tick}×`),
-    );
-  picture.append(
-    node("rect", { x: x(low), y: 8, width: Math.max(2, x(high) - x(low)), height: 8, rx: 2, class: "span" }),
-    node("line", { x1: x(speed), x2: x(speed), y1: 5, y2: 19, class: "middle" }),
+    size = { viewBox: `0 0 ${WIDTH} 34`, width: WIDTH, height: 34 };
+  return svg(
+    "svg",
+    { ...size, role: "img", "aria-label": tr`${times(low)} to ${times(high)}` },
+    ...TICKS.filter((value) => value >= from && value <= to).flatMap((tick) => [
+      svg("line", { x1: x(tick), x2: x(tick), y1: 3, y2: 20, class: tick === 1 ? "one" : "tick" }),
+      svg("text", { x: x(tick), y: 31, "text-anchor": "middle" }, `${tick}×`),
+    ]),
+    svg("rect", { x: x(low), y: 8, width: Math.max(2, x(high) - x(low)), height: 8, rx: 2, class: "span" }),
+    svg("line", { x1: x(speed), x2: x(speed), y1: 5, y2: 19, class: "middle" }),
   );
-  return picture;
 }

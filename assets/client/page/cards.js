@@ -24,63 +24,37 @@ const BASES = {
   abstract: tr`written from the abstract and secondary sources`,
   ours: tr`a design of our own, no paper's`,
 };
-const WORDS = {
-  needs: tr`Needs`,
-  text: tr`Text`,
-  measured: tr`Measured here`,
-  recorded: tr`Recorded`,
-  nothing: tr`nothing trained, no second model`,
-  second: (kinds) => tr`a second model: ${kinds}`,
-  part: (names) => tr`a trained part: ${names}`,
-  trains: (what) => tr`training: ${what}`,
-  same: (control) => tr`the same as ${control}'s, in float32`,
-  sameWith: (control, given) => tr`the same as ${control}'s, in float32, with ${given}`,
-  other: (control) => tr`may differ from ${control}'s`,
-  control: tr`it is a control: others are compared with it`,
-  own: tr`its own; no control is declared`,
-  study: tr`a study, no decoding method`,
-  planned: tr`planned; it does not run here yet`,
-  unmeasured: tr`not measured here`,
-  more: tr`More of it`,
-  play: tr`Play`,
-  lesson: tr`Lesson`,
-  try: tr`Try`,
-  paper: tr`Paper`,
-  departs: (what) => tr`Departs from the paper: ${what}`,
-  missing: (what) => tr`Missing: ${what}`,
-  command: tr`As a command:`,
-  file: (name) => tr`your file ${name}`,
-};
+const MEASURED = tr`Measured here`,
+  PAPER = tr`Paper`;
 
 /** A title with what belongs to it: the phrase on what it rests on, and one's own file. */
 export const nameOf = ({ title, own, file }) =>
-  [title, own && `(${translated(own)})`, file && `(${WORDS.file(file)})`].filter(Boolean).join(" ");
+  [title, own && `(${translated(own)})`, file && `(${tr`your file ${file}`})`].filter(Boolean).join(" ");
 
 const many = (entries) => entries.filter(Boolean).join("; ");
 
 const prose = (tag, text) => el(tag, { translate: "no", lang: langOf(text) }, translated(text));
 
-/** A label and the text behind it, which may be in another language. */
-const named = (label, text) => [label(""), prose("span", text)];
-
 /** What has to be at hand. */
 export function needs({ method, paper, kind, beside, parts, trains }) {
-  if (!method) return paper.state === "planned" ? WORDS.planned : WORDS.study;
+  if (!method)
+    return paper.state === "planned" ? tr`planned; it does not run here yet` : tr`a study, no decoding method`;
   const kinds = (list) => list.map((one) => KINDS[one] ?? one).join(", ");
   return many([
     KINDS[kind] ?? kind,
-    beside.length && WORDS.second(kinds(beside)),
-    parts.length && WORDS.part(parts.join(", ")),
-    trains && WORDS.trains(translated(trains)),
-    !beside.length && !parts.length && !trains && WORDS.nothing,
+    beside.length && tr`a second model: ${kinds(beside)}`,
+    parts.length && tr`a trained part: ${parts.join(", ")}`,
+    trains && tr`training: ${translated(trains)}`,
+    !beside.length && !parts.length && !trains && tr`nothing trained, no second model`,
   ]);
 }
 
 /** What it promises of its control's text. */
 export function promise({ same, baseline, condition, isControl }) {
-  if (!baseline) return isControl ? WORDS.control : WORDS.own;
-  if (condition) return WORDS.sameWith(baseline, condition);
-  return same ? WORDS.same(baseline) : WORDS.other(baseline);
+  if (!baseline)
+    return isControl ? tr`it is a control: others are compared with it` : tr`its own; no control is declared`;
+  if (condition) return tr`the same as ${baseline}'s, in float32, with ${condition}`;
+  return same ? tr`the same as ${baseline}'s, in float32` : tr`may differ from ${baseline}'s`;
 }
 
 const span = ({ span: ends }) => (ends.length ? ends.join(" – ") : "–");
@@ -107,11 +81,13 @@ export const measured = (result) => SAID[result.kind](result);
 /** The same as an element: the row of a table is English, as the table is. */
 const result = (tag, one) => el(tag, { translate: "no", lang: one.kind === "row" ? "en" : null }, measured(one));
 
-function picture({ pictures = [] }) {
-  const [src] = pictures;
-  if (!src) return null;
-  const image = { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" };
-  return el("div", { class: "card-pictures", "aria-hidden": "true" }, el("img", image));
+/** The pictures of a card; null where it has none. */
+export function picturesOf(pictures) {
+  if (!pictures.length) return null;
+  const images = pictures.map((src) =>
+    el("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
+  );
+  return el("div", { class: "card-pictures", "aria-hidden": "true" }, ...images);
 }
 
 /** What its recording took, which is a sentence of the server's, and on which models. */
@@ -122,28 +98,28 @@ function facts(entry, whole) {
   const own = (text) => el("span", { translate: "no" }, text), // is in the page's language, or is English prose
     line = (name, ...values) => [el("dt", {}, name), ...values.map((value) => el("dd", {}, value))];
   const results = entry.results.map((one) => result("span", one)),
-    told = entry.method && (results.length ? results : entry.tools?.length ? [] : [own(WORDS.unmeasured)]);
+    told = entry.method && (results.length ? results : entry.tools?.length ? [] : [own(tr`not measured here`)]);
   return el(
     "dl",
     {},
-    ...line(WORDS.needs, own(needs(entry))),
-    ...(entry.method ? line(WORDS.text, own(promise(entry))) : []),
-    ...(told?.length ? line(WORDS.measured, ...told.slice(0, whole ? told.length : 1)) : []),
-    ...(entry.cost ? line(WORDS.recorded, recorded(entry)) : []),
+    ...line(tr`Needs`, own(needs(entry))),
+    ...(entry.method ? line(tr`Text`, own(promise(entry))) : []),
+    ...(told?.length ? line(MEASURED, ...told.slice(0, whole ? told.length : 1)) : []),
+    ...(entry.cost ? line(tr`Recorded`, recorded(entry)) : []),
   );
 }
 
 function more(entry, whole) {
   const results = entry.results.slice(1).map((one) => result("span", one)),
-    told = whole ? [] : results.map((node) => el("p", { translate: "no" }, `${WORDS.measured}: `, node));
+    told = whole ? [] : results.map((node) => el("p", { translate: "no" }, `${MEASURED}: `, node));
   const said = [
-    entry.departures && el("p", {}, WORDS.departs(translated(entry.departures))),
-    entry.missing && el("p", { translate: "no" }, ...named(WORDS.missing, entry.missing)),
+    entry.departures && el("p", {}, tr`Departs from the paper: ${translated(entry.departures)}`),
+    entry.missing && el("p", { translate: "no" }, tr`Missing: ${""}`, prose("span", entry.missing)),
     entry.published && prose("p", entry.published),
-    entry.tools?.length && el("p", {}, WORDS.command, " ", el("code", {}, entry.tools.join(" · "))),
+    entry.tools?.length && el("p", {}, tr`As a command:`, " ", el("code", {}, entry.tools.join(" · "))),
   ].filter(Boolean);
   if (!told.length && !said.length) return null;
-  return el("details", { open: whole }, el("summary", {}, WORDS.more), ...told, ...said);
+  return el("details", { open: whole }, el("summary", {}, tr`More of it`), ...told, ...said);
 }
 
 function actions(entry, acts) {
@@ -152,10 +128,10 @@ function actions(entry, acts) {
   const button = (word, act) => el("button", { "aria-label": `${word}: ${name}`, onclick: act }, word);
   return el(
     "div",
-    { class: "card-acts" },
-    play.length ? button(WORDS.play, () => acts.play(play)) : null,
-    lesson ? button(WORDS.lesson, () => acts.learn(lesson)) : null,
-    runs.length ? button(WORDS.try, () => acts.try({ method: id, control, models: runs })) : null,
+    "card-acts",
+    play.length ? button(tr`Play`, () => acts.play(play)) : null,
+    lesson ? button(tr`Lesson`, () => acts.learn(lesson)) : null,
+    runs.length ? button(tr`Try`, () => acts.try({ method: id, control, models: runs })) : null,
     paper?.address
       ? el(
           "a",
@@ -163,9 +139,9 @@ function actions(entry, acts) {
             href: paper.address,
             target: "_blank",
             rel: "noopener noreferrer",
-            "aria-label": `${WORDS.paper}: ${name}`,
+            "aria-label": `${PAPER}: ${name}`,
           },
-          WORDS.paper,
+          PAPER,
         )
       : null,
   );
@@ -183,9 +159,9 @@ export function card(entry, acts, whole, title) {
   return el(
     "li",
     { class: "card", "data-id": entry.id },
-    picture(entry),
+    picturesOf((entry.pictures ?? []).slice(0, 1)),
     el("h3", {}, title),
-    el("p", { class: "chooser-quiet" }, origin.filter(Boolean).join(" · ")),
+    el("p", "chooser-quiet", origin.filter(Boolean).join(" · ")),
     prose("p", summary),
     actions(entry, acts),
     facts(entry, whole),

@@ -15,23 +15,7 @@ const ASKED = [
   ["draft", tr`Is there a draft, or another second model?`, ["any", "no", "yes"]],
   ["same", tr`Must the text be the same as the control's in float32?`, ["any", "yes", "no"]],
 ];
-const WORDS = {
-  find: tr`Search methods, papers and words of the field`,
-  hint: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
-  all: tr`All methods and papers`,
-  fit: (n, all) => (n === all ? tr`${all} methods and papers.` : tr`${n} of ${all} fit the answers.`),
-  found: (n) => (n === 1 ? tr`1 found.` : tr`${n} found, the best match first.`),
-  near: (typed, name) => tr`Nothing is called “${typed}”; the closest match is “${name}”.`,
-  part: (typed, n) => tr`Nothing has all the words of “${typed}”; ${n} have at least half of them.`,
-  none: (typed) => tr`Nothing here is called “${typed}”, and no word of the field is close to it.`,
-  unfit: tr`No method fits these answers.`,
-  hidden: (n) => (n === 1 ? tr`The answers rule out 1 more.` : tr`The answers rule out ${n} more.`),
-  more: (n) => tr`${n} more`,
-  forget: tr`Forget the answers`,
-  table: tr`All papers as a table`,
-  own: tr`Write a rule of your own`,
-  ownAsked: tr`To write one yourself, choose “${tr`Write a rule of your own`}”.`,
-};
+const FIND = tr`Search methods, papers and words of the field`;
 /** What somebody types who looks for a way to a rule of their own. */
 const OWN = /\b(own|custom|customi[sz]e|my|mine|myself|write|template|plugin|extend)\b|自己|自定义|编写|模板/i;
 let sent = 0; // sending the same twice is a change
@@ -73,35 +57,39 @@ class Chooser {
     };
     this.search = el("input", {
       type: "search",
-      "aria-label": WORDS.find,
-      placeholder: WORDS.hint,
+      "aria-label": FIND,
+      placeholder: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
       maxlength: 200,
       oninput: () => this.#ask(),
     });
     this.said = el("p", { class: "chooser-said", role: "status", "aria-live": "polite" });
-    this.forget = el("button", { onclick: () => this.#forget() }, WORDS.forget);
-    this.back = el("button", { class: "chooser-back", onclick: () => this.#open({ tab: "methods" }) }, WORDS.all);
-    this.cards = el("ul", { class: "chooser-cards" });
+    this.forget = el("button", { onclick: () => this.#forget() }, tr`Forget the answers`);
+    this.back = el(
+      "button",
+      { class: "chooser-back", onclick: () => this.#open({ tab: "methods" }) },
+      tr`All methods and papers`,
+    );
+    this.cards = el("ul", "chooser-cards");
     this.english = left(...entries.flatMap(({ summary, missing, published }) => [summary, missing, published]));
     this.summary = el("summary", {});
     this.list = el("ul", {});
-    this.more = el("details", { class: "chooser-more" }, this.summary, this.list);
-    this.questions = el("div", { class: "chooser-questions" }, ...this.#questions());
-    const own = el("button", { class: "chooser-own", onclick: toOwn }, WORDS.own);
-    const line = el("div", { class: "chooser-line" }, this.said, this.forget, this.back);
-    const papers = el("a", { href: "?doc=papers" }, WORDS.table);
+    this.more = el("details", "chooser-more", this.summary, this.list);
+    this.questions = el("div", "chooser-questions", ...this.#questions());
+    const own = el("button", { class: "chooser-own", onclick: toOwn }, tr`Write a rule of your own`);
+    const line = el("div", "chooser-line", this.said, this.forget, this.back);
+    const papers = el("a", { href: "?doc=papers" }, tr`All papers as a table`);
     papers.addEventListener("click", (event) => this.#follow(event, () => tell("dx-go", { doc: "papers" })));
     this.root = el(
       "div",
-      { class: "chooser" },
-      el("label", { class: "chooser-search" }, el("span", {}, WORDS.find), this.search),
+      "chooser",
+      el("label", "chooser-search", el("span", {}, FIND), this.search),
       own,
       this.questions,
       line,
       this.english,
       this.cards,
       this.more,
-      el("p", { class: "chooser-foot" }, papers),
+      el("p", "chooser-foot", papers),
     );
     document.addEventListener("dx-place", ({ detail }) => detail.tab === "methods" && this.#be(detail));
     this.#be(globalThis.dxPlace ?? {});
@@ -176,7 +164,7 @@ class Chooser {
     this.questions.hidden = Boolean(this.alone);
     this.cards.toggleAttribute("data-alone", Boolean(this.alone));
     this.cards.replaceChildren(...shown.map((entry) => card(entry, this.acts, Boolean(this.alone), this.#link(entry))));
-    this.summary.textContent = WORDS.more(rest.length);
+    this.summary.textContent = tr`${rest.length} more`;
     this.list.replaceChildren(...rest.map((entry) => el("li", {}, this.#link(entry), about(entry))));
     if (this.english) this.english.hidden = !this.cards.querySelector('[lang="en"]');
     this.more.hidden = !rest.length;
@@ -184,14 +172,17 @@ class Chooser {
   }
 
   #say(text, count, near, hidden, part) {
-    const parts = [];
-    if (near) parts.push(WORDS.near(text, near));
-    else if (part) parts.push(WORDS.part(text, count));
-    else if (text && !count && !hidden) parts.push(WORDS.none(text));
-    else if (text) parts.push(WORDS.found(count));
-    else parts.push(count ? WORDS.fit(count, this.entries.length) : WORDS.unfit);
-    if (hidden) parts.push(WORDS.hidden(hidden));
-    if (OWN.test(text)) parts.push(WORDS.ownAsked);
+    const parts = [],
+      all = this.entries.length;
+    if (near) parts.push(tr`Nothing is called “${text}”; the closest match is “${near}”.`);
+    else if (part) parts.push(tr`Nothing has all the words of “${text}”; ${count} have at least half of them.`);
+    else if (text && !count && !hidden)
+      parts.push(tr`Nothing here is called “${text}”, and no word of the field is close to it.`);
+    else if (text) parts.push(count === 1 ? tr`1 found.` : tr`${count} found, the best match first.`);
+    else if (!count) parts.push(tr`No method fits these answers.`);
+    else parts.push(count === all ? tr`${all} methods and papers.` : tr`${count} of ${all} fit the answers.`);
+    if (hidden) parts.push(hidden === 1 ? tr`The answers rule out 1 more.` : tr`The answers rule out ${hidden} more.`);
+    if (OWN.test(text)) parts.push(tr`To write one yourself, choose “${tr`Write a rule of your own`}”.`);
     return parts.join(" ");
   }
 
@@ -227,8 +218,4 @@ function toOwn() {
 }
 
 const about = ({ family, own, paper }) =>
-  el(
-    "span",
-    { class: "chooser-quiet" },
-    [translated(family), own && translated(own), paper?.year].filter(Boolean).join(" · "),
-  );
+  el("span", "chooser-quiet", [translated(family), own && translated(own), paper?.year].filter(Boolean).join(" · "));

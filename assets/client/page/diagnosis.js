@@ -27,7 +27,7 @@ function panel(found) {
     lever(found),
     el(
       "div",
-      { class: "why-save" },
+      "why-save",
       saves(tr`Save the report`, found.report, "text/html", `${plain(found.name)}-why.html`),
       saves(tr`Save as JSON`, found.json, "application/json", `${plain(found.name)}-why.json`),
     ),
@@ -53,7 +53,7 @@ function lever({ rows, drafts, rate }) {
   const measured = Math.round(100 * rate),
     input = el("input", { type: "range", min: 0, max: 100, step: 1, value: measured, id: "why-chance" }),
     said = el("output", { for: "why-chance" }),
-    bars = el("ol", { class: "why-bars" });
+    bars = el("ol", "why-bars");
   const draw = () => {
     const found = worths(rows, drafts, input.value / 100),
       { k: drafted, speed: most } = found.reduce((a, b) => (b.speed > a.speed ? b : a)),
@@ -77,7 +77,7 @@ function lever({ rows, drafts, rate }) {
   draw();
   return el(
     "div",
-    { class: "why-lever" },
+    "why-lever",
     el("label", { for: "why-chance" }, tr`What if acceptance were …? Measured: ${measured} %`),
     input,
     said,
@@ -108,7 +108,7 @@ function table({ title, note, columns, rows }) {
 function place({ title, target, draft }) {
   return el(
     "div",
-    { class: "why-place" },
+    "why-place",
     el("strong", {}, sentence(title)),
     el("p", {}, tr`target`, ": ", el("b", {}, target)),
     el("p", {}, tr`draft`, ": ", el("b", {}, draft)),

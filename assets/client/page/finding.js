@@ -1,7 +1,6 @@
 // What the chooser finds, without a document: which methods fit four answers, and what a search means. An entry is what
 // explorer/papers/chooser.py says of a method, or of a paper that is a study.
 
-export const QUESTIONS = ["order", "train", "draft", "same"];
 export const ANY = Object.freeze({ order: "any", train: "any", draft: "any", same: "any" });
 
 const trained = ({ parts = [], trains = "" }) => parts.length > 0 || trains !== "";

@@ -7,13 +7,11 @@ import { tr, translated } from "../player/words.js";
 import { parsed } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
 import { chose } from "./filling.js";
+import { changeForms, forms, knownForms } from "./forms.js";
 import { keep } from "./kept.js";
-import { elsewhere } from "./otherprompt.js";
-import { palette } from "./palette.js";
 import { tell } from "./prose.js";
 import * as slot from "./slot.js";
 import { begin, say, slotsToTry } from "./trymethod.js";
-import { upload } from "./upload.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
 
@@ -22,21 +20,6 @@ const offered = new Promise((resolve) => (offer = resolve));
 
 /** The hidden component that brings the catalogue, once for all forms: props.value is its JSON. */
 export const catalogue = (props) => offer(JSON.parse(props.value));
-
-const forms = new Map(); // by the number of the slot
-
-const inSight = () => Number(document.querySelector("#controls")?.dataset.slots ?? 2);
-
-/** {catalogue, values of the slots in sight}. */
-export function knownForms() {
-  const shown = [...forms.values()].filter(({ number }) => number < inSight()).sort((a, b) => a.number - b.number);
-  return { catalogue: shown[0]?.catalogue ?? { models: [], methods: [] }, values: shown.map(({ value }) => value) };
-}
-
-document.addEventListener("dx-forms", ({ detail }) => Object.assign(detail, knownForms()));
-
-/** Gives the first slots these values, as a person would. */
-export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));
 
 /** The chooser asks for a method and its control: {method, control, models}. */
 document.addEventListener("dx-try", ({ detail }) => {
@@ -47,15 +30,6 @@ document.addEventListener("dx-try", ({ detail }) => {
   forms.get(slots.length - 1).root.open = true; // the method that was asked for
   say(catalogue, slots);
 });
-
-/** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
-export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });
-
-/** The scene drawn below the prompt. props.value: JSON of {text, scene}; trigger asks which scene a text names. */
-export const mountPalette = (element, props, watch, trigger) => palette(element, props, watch, trigger, knownForms);
-
-/** The field for a picture file. props.value: what is sent, or JSON of {said, bad}; trigger sends it. */
-export const mountUpload = (element, props, watch, trigger) => upload(element, props, watch, trigger, knownForms);
 
 /** A slot's component. props.value: the JSON of its value, from the server or from here; props.number: the slot's. */
 export async function mountForm(element, props, watch) {
@@ -79,33 +53,22 @@ export async function mountForm(element, props, watch) {
 
 /** `root` is the element, `value` what it holds. */
 export class Form {
-  #controls = new Map(); // by the name of the parameter
-
   /** number: the slot's, from 0. tell: called with the value after each change by a person. */
   constructor(catalogue, number, tell) {
     Object.assign(this, { catalogue, number, tell, name: tr`Slot ${number + 1}` });
     this.method = this.#methods();
     this.model = el("select", { id: `model-${number}`, onchange: () => this.#changeModel(true) });
+    const typed = { type: "text", maxlength: 1000, spellcheck: "false", oninput: () => this.#changeModel(false) };
     this.other = el("input", {
+      ...typed,
       id: `model-${number}-other`,
-      type: "text",
-      maxlength: 1000,
-      spellcheck: "false",
       "aria-label": tr`Hub id or folder of a model`,
       placeholder: tr`hub id, folder or path of a GGUF file`,
-      oninput: () => this.#changeModel(false),
     });
-    this.drafter = el("input", {
-      id: `drafter-${number}`,
-      type: "text",
-      maxlength: 1000,
-      spellcheck: "false",
-      placeholder: tr`ours, or a hub id or folder`,
-      oninput: () => this.#changeModel(false),
-    });
+    this.drafter = el("input", { ...typed, id: `drafter-${number}`, placeholder: tr`ours, or a hub id or folder` });
     this.about = el("p", { class: "method-about", id: `about-${number}` });
-    this.line = el("span", { class: "slot-said" });
-    this.waits = el("span", { class: "slot-waits" }); // ahead.js says there that its model is being loaded
+    this.line = el("span", "slot-said");
+    this.waits = el("span", "slot-waits"); // prefetch.js says there that its model is being loaded
     this.root = this.#slot(this.#parameters());
   }
 
@@ -130,12 +93,12 @@ export class Form {
 
   #slot(parameters) {
     const line = (label, control, ...more) =>
-      el("div", { class: "slot-line" }, el("label", { for: control.id }, label), control, ...more);
+      el("div", "slot-line", el("label", { for: control.id }, label), control, ...more);
     const fields = el("fieldset", {}, el("legend", {}, this.name), line(tr`Method`, this.method));
     this.drafts = line(tr`Drafter`, this.drafter);
     fields.append(line(tr`Model`, this.model, this.other), this.drafts, this.about, parameters);
     const head = el("summary", {}, el("strong", {}, this.name), " ", this.line, this.waits);
-    return el("details", { class: "slot-form" }, head, fields);
+    return el("details", "slot-form", head, fields);
   }
 
   #methods() {
@@ -153,33 +116,30 @@ export class Form {
   }
 
   #parameters() {
-    this.state = el("span", { class: "slot-changed" });
+    this.state = el("span", "slot-changed");
     this.reset = el("button", { class: "slot-reset", onclick: () => this.#reset() }, tr`Reset all to the defaults`);
     this.legend = el("legend", {}, tr`Parameters of slot ${this.number + 1}`);
     this.params = el("fieldset", {}, this.legend);
     this.head = el("summary", {}, tr`Parameters `, this.state);
-    return el("details", { class: "slot-params" }, this.head, this.params);
+    return el("details", "slot-params", this.head, this.params);
   }
 
   #parameter(method, param) {
     const { name } = param;
     const baseline = this.catalogue.methods.find(({ slug }) => slug === method.baseline)?.title;
-    const { node, control } = parameter(param, { id: `control-${this.number}-${name}`, baseline }, () =>
-      this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } }),
+    const given = { id: `control-${this.number}-${name}`, value: this.value.params[name], baseline };
+    return parameter(param, given, (value) =>
+      this.#set({ ...this.value, params: { ...this.value.params, [name]: value } }),
     );
-    this.#controls.set(name, control);
-    return node;
   }
 
   /** Row-invariant forwards, below the parameters of the method. */
   #rows(method) {
     const param = slot.rows(this.catalogue, method);
     if (!param) return [];
-    const { node, control } = parameter(param, { id: `control-${this.number}-${param.name}` }, () =>
-      this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: control.read() })),
-    );
-    control.write(Boolean(this.value.row_invariant));
-    return [node];
+    const given = { id: `control-${this.number}-${param.name}`, value: Boolean(this.value.row_invariant) };
+    const set = (value) => this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: value }));
+    return [parameter(param, given, set)];
   }
 
   // what a person does
@@ -221,14 +181,12 @@ export class Form {
     this.method.value = method.slug;
     tell(this.about, method.summary);
     this.#drawModels(method);
-    this.#controls.clear();
     this.params.replaceChildren(
       this.legend,
       ...method.params.map((param) => this.#parameter(method, param)),
       ...this.#rows(method),
       this.reset,
     );
-    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
     this.#mark();
   }
 

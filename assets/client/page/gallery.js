@@ -2,14 +2,12 @@
 
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { picturesOf } from "./cards.js";
 import { langOf, left } from "./prose.js";
+import { matching } from "./sorting.js";
 
-const WORDS = {
-  play: tr`Play`,
-  output: tr`Output`,
-  find: tr`Find a run`,
-  none: tr`No run fits.`,
-};
+const PLAY = tr`Play`,
+  FIND = tr`Find a run`;
 let sent = 0; // sending the same twice is a change
 
 /** props.groups: JSON of [{title, cards}]; a card is {ids, title, about, prompt, output?, cost?, watch, pictures}. */
@@ -26,22 +24,21 @@ export function mountGallery(element, props, submit) {
   const none = el("p", { class: "gallery-none", role: "status" });
   const search = el("input", {
     type: "search",
-    "aria-label": WORDS.find,
-    placeholder: WORDS.find,
+    "aria-label": FIND,
+    placeholder: FIND,
     oninput: () => {
-      const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const fits = matching(search.value);
       for (const section of sections) {
-        for (const item of section.querySelectorAll("li"))
-          item.hidden = !wanted.every((word) => item.textContent.toLowerCase().includes(word));
+        for (const item of section.querySelectorAll("li")) item.hidden = !fits(item);
         section.hidden = !section.querySelector("li:not([hidden])");
       }
-      none.textContent = sections.every(({ hidden }) => hidden) ? WORDS.none : "";
+      none.textContent = sections.every(({ hidden }) => hidden) ? tr`No run fits.` : "";
     },
   });
   element.replaceChildren(
     el(
       "div",
-      { class: "gallery" },
+      "gallery",
       search,
       left(...groups.flatMap(({ cards }) => cards.flatMap(({ title, watch }) => [title, watch]))),
       none,
@@ -54,32 +51,24 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
   return el(
     "li",
     { class: "card", "data-ids": ids.join(" ") },
-    pictures.length
-      ? el(
-          "div",
-          { class: "card-pictures", "aria-hidden": "true" },
-          ...pictures.map((src) =>
-            el("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
-          ),
-        )
-      : null,
+    picturesOf(pictures),
     el("h4", { lang: langOf(title) }, translated(title)),
-    el("p", { class: "card-about" }, about),
+    el("p", "card-about", about),
     el("code", { translate: "no" }, prompt),
     watch ? el("p", { lang: langOf(watch) }, translated(watch)) : null,
-    output ? el("details", {}, el("summary", {}, WORDS.output), el("p", { translate: "no" }, output)) : null,
+    output ? el("details", {}, el("summary", {}, tr`Output`), el("p", { translate: "no" }, output)) : null,
     el(
       "div",
-      { class: "card-foot" },
+      "card-foot",
       el("span", {}, cost ?? ""),
       el(
         "button",
         {
           id: ids.length === 1 ? `play-${ids[0]}` : null,
-          "aria-label": `${WORDS.play}: ${translated(title)}`,
+          "aria-label": `${PLAY}: ${translated(title)}`,
           onclick: () => play(ids),
         },
-        WORDS.play,
+        PLAY,
       ),
     ),
   );

@@ -5,10 +5,9 @@ import { el } from "../player/dom.js";
 import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
 import { parsed, whenThere } from "./dom.js";
-import { download } from "./download.js";
-import { lectureView } from "./lectureview.js";
+import { download, textOf } from "./download.js";
+import { address, lectureView, wanted } from "./lectureview.js";
 import { sentence } from "./sentences.js";
-import { textOf } from "./textfile.js";
 
 const KEY = "decoding-explorer-lecture"; // localStorage: {name, text} of an own list
 const MOST = 100_000; // characters of it
@@ -24,24 +23,6 @@ function kept() {
 
 /** The first sentence of a text. */
 const first = (text) => text.split(/(?<=\.)\s+|(?<=。)/)[0];
-
-const number = () => {
-  const given = new URLSearchParams(location.search).get("lecture");
-  return given === null ? null : Math.max(0, (Number.parseInt(given, 10) || 1) - 1);
-};
-
-/** Writes ?lecture=N, or takes it out (null). fresh: a new place in the history. */
-function address(n, fresh) {
-  const next = new URL(location.href);
-  if (n === null) next.searchParams.delete("lecture");
-  else next.searchParams.set("lecture", n + 1);
-  if (next.href === location.href) return;
-  try {
-    history[fresh ? "pushState" : "replaceState"](null, "", next);
-  } catch {
-    // a frame without a history of its own
-  }
-}
 
 /** How a scene stands. live: null, "asked" until the controls hold what it was made with, then "on", in the end "done";
  * ready: they hold it; returning: to the recording; after: what is sent once a live run has ended. */
@@ -110,11 +91,11 @@ class Show {
       this.open(0, true);
     });
     addEventListener("popstate", () => {
-      if (number() === null) this.view?.close();
-      else if (!this.view?.on) this.open(number());
+      if (wanted() === null) this.view?.close();
+      else if (!this.view?.on) this.open(wanted());
     });
     new MutationObserver(() => this.#status()).observe(parts.status, { childList: true, characterData: true });
-    if (number() !== null) this.open(number());
+    if (wanted() !== null) this.open(wanted());
   }
 
   send(wish) {
@@ -129,12 +110,12 @@ class Show {
       show: (scene) => this.#step("show", { scene }),
       leave: () => this.leave(),
       live: () => this.#step("turn", { query: this.state.scene && standing(this.state.scene) }),
-      moved: (at) => address(at, false),
+      moved: address,
       files: this.#files(),
       players: this.parts.players,
     });
     if (full) document.documentElement.requestFullscreen?.().catch(() => {}); // while the click counts
-    if (number() === null) address(n, true);
+    if (wanted() === null) address(n, true);
     document.dispatchEvent(new CustomEvent("dx-go", { detail: { tab: "explore" } }));
     this.list(kept());
   }
@@ -216,17 +197,15 @@ class Show {
       { onclick: () => download({ text: this.text, name: "lecture.json", type: "application/json" }) },
       tr`Download this list`,
     );
-    return [
-      el(
-        "p",
-        { class: "lecture-files" },
-        save,
-        page,
-        el("label", {}, tr`A list of your own`, " ", field),
-        this.back,
-        el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),
-      ),
-    ];
+    return el(
+      "p",
+      "lecture-files",
+      save,
+      page,
+      el("label", {}, tr`A list of your own`, " ", field),
+      this.back,
+      el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),
+    );
   }
 
   async #take(field) {

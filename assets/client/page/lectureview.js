@@ -6,7 +6,7 @@ import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
 import { drawn, ideaOf, inside, unclip } from "./fitting.js";
-import { Pace } from "./pace.js";
+import { Pace } from "./voice.js";
 
 const FIRST = 900; // milliseconds of the first step while a scene plays
 const ZOOMS = [2.2, 2, 1.8, 1.6, 1.45, 1.3, 1.2, 1.1, 1]; // of the players: the largest that fits into the window
@@ -37,6 +37,25 @@ const KEYS = {
 
 const OF_RUNS = ["play", "step", "unstep", "more", "less"]; // acts that wait until the runs of a scene have come
 
+/** The scene, from 0, that the address opens: ?lecture, or ?lecture=3 for the third one; null where it opens none. */
+export const wanted = () => {
+  const given = new URLSearchParams(location.search).get("lecture");
+  return given === null ? null : Math.max(0, (Number.parseInt(given, 10) || 1) - 1);
+};
+
+/** Writes ?lecture=N, or takes it out (null). fresh: a new place in the history. */
+export function address(n, fresh = false) {
+  const next = new URL(location.href);
+  if (n === null) next.searchParams.delete("lecture");
+  else next.searchParams.set("lecture", n + 1);
+  if (next.href === location.href) return;
+  try {
+    history[fresh ? "pushState" : "replaceState"](null, "", next);
+  } catch {
+    // a frame without a history of its own, or a file whose address cannot change
+  }
+}
+
 /** What a key asks for: an act of KEYS, the number of a scene, or null where the key belongs to something else. */
 export function meant({ key, ctrlKey, metaKey, altKey, target }) {
   if (ctrlKey || metaKey || altKey || !key) return null;
@@ -52,9 +71,12 @@ export const sorted = (scenes) => ({
   dead: scenes.map(({ dead }) => dead).filter(Boolean),
 });
 
-/** given: {show(scene), leave(), live: () => void or null, files: nodes for the list of scenes, players: what is
+const named = ({ title, minutes }) =>
+  [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
+
+/** given: {show(scene), leave(), live: () => void or null, files: what stands below the list of scenes, players: what is
  * enlarged}. Returns {open(scenes, number), close(), say(text), live(words), on, number}. */
-export function lectureView({ show, leave, live = null, files = [], players, moved = () => {} }) {
+export function lectureView({ show, leave, live = null, files = null, players, moved = () => {} }) {
   const group = groupNamed("main"),
     pace = new Pace(group, FIRST);
   let all = [],
@@ -62,13 +84,13 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     due = [], // acts asked for before the runs of the scene had come
     byKey = false, // whether F, and not Esc, ended the full screen
     wasFull = false;
-  const count = el("output", { class: "lecture-count" }),
-    name = el("span", { class: "lecture-name" }),
+  const count = el("output", "lecture-count"),
+    name = el("span", "lecture-name"),
     said = el("div", { class: "lecture-said", role: "status" }),
-    asked = el("p", { class: "lecture-prompt" }),
+    asked = el("p", "lecture-prompt"),
     list = el("ol", {}),
-    jump = el("p", { class: "lecture-jump" }, el("kbd", {}, "1–9"), tr`the scene of that number`),
-    box = el("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, ...files);
+    jump = el("p", "lecture-jump", el("kbd", {}, "1–9"), tr`the scene of that number`),
+    box = el("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, files);
   const acts = {
     next: () => go(at + 1),
     back: () => go(at - 1),
@@ -94,15 +116,15 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   };
   const hint = (key, words, act) =>
     el("button", { "data-act": act, onclick: acts[act] }, el("kbd", {}, key), el("span", {}, words));
-  const lever = el("span", { class: "lecture-tip" }, el("kbd", {}, "↑"), el("kbd", {}, "↓"), tr`slider`);
+  const lever = el("span", "lecture-tip", el("kbd", {}, "↑"), el("kbd", {}, "↓"), tr`slider`);
   const bar = el(
     "div",
-    { class: "lecture-bar" },
+    "lecture-bar",
     count,
     name,
     el(
       "span",
-      { class: "lecture-keys" },
+      "lecture-keys",
       hint("←", tr`back`, "back"),
       hint("→", tr`next`, "next"),
       hint("P", tr`play`, "play"),
@@ -132,11 +154,11 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   }
   function draw() {
     count.textContent = all.length ? tr`${at + 1} of ${all.length}` : "";
-    const { title = "", minutes, voice, prompt = "" } = all[at] ?? {};
+    const { voice, prompt = "" } = all[at] ?? {};
     asked.hidden = !prompt;
     asked.replaceChildren(el("b", {}, tr`Prompt`), " ", prompt);
     lever.hidden = !voice?.lever;
-    name.textContent = [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
+    name.textContent = all[at] ? named(all[at]) : "";
     for (const [n, item] of [...list.querySelectorAll("button")].entries())
       item.setAttribute("aria-current", String(n === at));
     bar.querySelector('[data-act="back"]').disabled = at <= 0;
@@ -200,17 +222,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       all = scenes;
       at = -1;
       list.replaceChildren(
-        ...all.map(({ title, minutes }, n) =>
-          el(
-            "li",
-            {},
-            el(
-              "button",
-              { onclick: () => go(n) },
-              [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · "),
-            ),
-          ),
-        ),
+        ...all.map((scene, n) => el("li", {}, el("button", { onclick: () => go(n) }, named(scene)))),
       );
       if (root.hidden) {
         root.hidden = false;

@@ -4,27 +4,10 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
-import { lectureView } from "./lectureview.js";
-import { Pace } from "./pace.js";
-import { voice } from "./voice.js";
+import { address, lectureView, wanted } from "./lectureview.js";
+import { Pace, voice } from "./voice.js";
 
 const FIRST = 1300; // milliseconds of the first step
-
-const wanted = () => {
-  const given = new URLSearchParams(location.search).get("lecture");
-  return given === null ? null : Math.max(0, (Number.parseInt(given, 10) || 1) - 1);
-};
-
-function address(n) {
-  const next = new URL(location.href);
-  if (n === null) next.searchParams.delete("lecture");
-  else next.searchParams.set("lecture", n + 1);
-  try {
-    history.replaceState(null, "", next);
-  } catch {
-    // a file whose address cannot change
-  }
-}
 
 /** Plays as slowly as what is said is read, until something is touched. */
 function playSlowly(group) {

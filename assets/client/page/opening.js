@@ -3,7 +3,7 @@
 // address keeps the page still, and so does a link that leads somewhere.
 
 import { groupNamed } from "../player/clock.js";
-import { Pace } from "./pace.js";
+import { Pace } from "./voice.js";
 
 const STILL = ["still", "scene", "run", "gallery", "doc", "tab", "method", "paper", "lesson", "lecture"];
 const BEGIN = 500; // milliseconds from the runs to the first movement

@@ -4,19 +4,12 @@
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
+import { changeForms, knownForms } from "./forms.js";
 import { able, fair, instead, lost } from "./slot.js";
 import { say } from "./trymethod.js";
 
-const WORDS = {
-  said: (names, example) =>
-    tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as \
-“${example}”, and will answer this with something unrelated.`,
-  use: (name) => tr`Use ${name} instead`,
-};
-
-/** props.value: JSON of {task}: its slug, "" for none of ours, null where nothing is asked. knownForms,
- * changeForms: of form.js. */
-export function elsewhere(element, props, watch, { knownForms, changeForms }) {
+/** props.value: JSON of {task}: its slug, "" for none of ours, null where nothing is asked. */
+export function mountElsewhere(element, props, watch) {
   const words = el("p", { class: "status", "data-kind": "warn", role: "status" }),
     button = el("button", { onclick: () => swap() });
   element.replaceChildren(words, button);
@@ -27,11 +20,13 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
       names = typeof task === "string" ? lost(catalogue, values, task) : [];
     other = names.length ? able(catalogue, task) : "";
     element.hidden = !names.length;
+    const { example } = catalogue.models.find(({ name }) => name === names[0]) ?? {};
     words.textContent = names.length
-      ? WORDS.said(names, catalogue.models.find(({ name }) => name === names[0]).example)
+      ? tr`${names.join(", ")} ${names.length === 1 ? tr`knows` : tr`know`} small tasks only, such as \
+“${example}”, and will answer this with something unrelated.`
       : "";
     button.hidden = !other;
-    button.textContent = other ? WORDS.use(other) : "";
+    button.textContent = other ? tr`Use ${other} instead` : "";
   };
   const swap = () => {
     const { catalogue, values } = knownForms();

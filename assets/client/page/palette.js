@@ -1,27 +1,16 @@
 // The palette below the prompt, where a chosen model sees scenes: nine cells to fill with coloured shapes.
 // It holds nothing of its own but what is put in next: the cells are read from the prompt, and written into it.
 
-import { el } from "../player/dom.js";
+import { el, svg } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
+import { knownForms } from "./forms.js";
 import { another, filled, named, numbered, own, ownPixels, place, read, SIDE, written } from "./scene.js";
 
 const PAPER = 8, // pixels of a cell's side in the model's picture
   ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-const WORDS = {
-  title: tr`Draw the scene`,
-  cells: tr`Cells of the scene`,
-  parts: { shape: tr`Shape`, colour: tr`Colour`, size: tr`Size` },
-  empty: (cell) => tr`${cell}, empty`,
-  use: (thing) => tr`A click puts in a ${thing}, a second one takes it out.`,
-  count: (low, high, now) => tr`A scene has ${low} or ${high} objects; here are ${now}.`,
-  full: (most) => tr`A scene has at most ${most} objects; empty a cell first.`,
-  own: tr`The prompt holds a picture of your own; filling a cell begins a scene in its place.`,
-  unread: tr`The prompt describes no scene; filling a cell begins one in its place.`,
-  another: tr`Another scene`,
-  clear: tr`Empty all`,
-};
+const PARTS = { shape: tr`Shape`, colour: tr`Colour`, size: tr`Size` };
 
 /** The pixels of a thing, as in the model's picture. */
 function drawing({ shapes, colours, sizes }, { size, colour, shape }) {
@@ -32,21 +21,15 @@ function drawing({ shapes, colours, sizes }, { size, colour, shape }) {
         bit === "1" ? [`M${from + x} ${from + y}h1v1h-1z`] : [],
       ),
     );
-  const node = document.createElementNS("http://www.w3.org/2000/svg", "svg"),
-    path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  for (const [name, value] of Object.entries({ viewBox: `0 0 ${PAPER} ${PAPER}`, "aria-hidden": "true" }))
-    node.setAttribute(name, value);
-  path.setAttribute("d", runs.join(""));
-  path.setAttribute("fill", rgb(colours[colour]));
-  node.append(path);
-  return node;
+  const path = svg("path", { d: runs.join(""), fill: rgb(colours[colour]) });
+  return svg("svg", { viewBox: `0 0 ${PAPER} ${PAPER}`, "aria-hidden": "true" }, path);
 }
 
 const rgb = (parts) => `rgb(${parts.join(" ")})`;
 
 /** props.value: JSON of {text, scene}: the description of the numbered scene that a prompt names, "" where it names
- * none. props.words: JSON of the vocabulary. knownForms: of form.js. */
-export function palette(element, props, watch, trigger, knownForms) {
+ * none; trigger asks for it. props.words: JSON of the vocabulary. */
+export function mountPalette(element, props, watch, trigger) {
   const words = JSON.parse(props.words);
   const box = () => document.querySelector("#prompt textarea");
   const brush = { size: words.sizes[1], colour: Object.keys(words.colours)[0], shape: Object.keys(words.shapes)[0] };
@@ -59,21 +42,26 @@ export function palette(element, props, watch, trigger, knownForms) {
     el("button", { class: "scene-cell", onclick: () => fill(cell), onkeydown: (e) => key(e, cell) }),
   );
   const canvas = el("canvas", { width: SIDE, height: SIDE, "aria-hidden": "true" }); // a picture of one's own
-  const grid = el("div", { class: "scene-cells", role: "group", "aria-label": WORDS.cells }, canvas, ...cells);
+  const grid = el(
+    "div",
+    { class: "scene-cells", role: "group", "aria-label": tr`Cells of the scene` },
+    canvas,
+    ...cells,
+  );
   const line = el("p", { class: "scene-line", role: "status" });
   const parts = [part("shape", Object.keys(words.shapes)), part("colour", Object.keys(words.colours))];
   parts.push(part("size", words.sizes));
   const button = (said, onclick) => el("button", { onclick }, said);
-  const clear = button(WORDS.clear, () => write({ ...shown, things: new Map() }));
+  const clear = button(tr`Empty all`, () => write({ ...shown, things: new Map() }));
   const buttons = el(
     "div",
-    { class: "scene-buttons" },
-    button(WORDS.another, () => put(another(box().value, words))),
+    "scene-buttons",
+    button(tr`Another scene`, () => put(another(box().value, words))),
   );
   buttons.append(clear);
-  const side = el("div", { class: "scene-side" }, ...parts.map(({ node }) => node), buttons);
-  const body = el("div", { class: "scene-body" }, grid, side);
-  const root = el("div", { class: "scene", role: "group", "aria-label": WORDS.title, hidden: true }, body, line);
+  const side = el("div", "scene-side", ...parts.map(({ node }) => node), buttons);
+  const body = el("div", "scene-body", grid, side);
+  const root = el("div", { class: "scene", role: "group", "aria-label": tr`Draw the scene`, hidden: true }, body, line);
   element.replaceChildren(root);
 
   function part(name, values) {
@@ -85,7 +73,7 @@ export function palette(element, props, watch, trigger, knownForms) {
     const labels = inputs.map((input) =>
       el("label", { title: input.value, "data-part": name }, input, el("span", { translate: "no" })),
     );
-    const node = el("div", { class: "scene-part", role: "radiogroup", "aria-label": WORDS.parts[name] }, ...labels);
+    const node = el("div", { class: "scene-part", role: "radiogroup", "aria-label": PARTS[name] }, ...labels);
     const show = () => {
       for (const input of inputs) {
         input.checked = brush[name] === input.value;
@@ -172,7 +160,7 @@ export function palette(element, props, watch, trigger, knownForms) {
       const thing = shown.things.get(cell),
         name = place(words, cell);
       node.replaceChildren(...(thing ? [drawing(words, thing)] : []));
-      node.setAttribute("aria-label", thing ? `${name}: ${named(thing)}` : WORDS.empty(name));
+      node.setAttribute("aria-label", thing ? `${name}: ${named(thing)}` : tr`${name}, empty`);
       node.tabIndex = cell === at ? 0 : -1;
     });
     const { size } = shown.things;
@@ -181,12 +169,15 @@ export function palette(element, props, watch, trigger, knownForms) {
   }
 
   function said(text, found, size) {
-    if (!found) return own(text) === null ? WORDS.unread : WORDS.own;
-    if (refused !== null) return WORDS.full(words.most);
-    return size && size < words.fewest ? few(size) : WORDS.use(named(brush));
+    if (!found)
+      return own(text) === null
+        ? tr`The prompt describes no scene; filling a cell begins one in its place.`
+        : tr`The prompt holds a picture of your own; filling a cell begins a scene in its place.`;
+    if (refused !== null) return tr`A scene has at most ${words.most} objects; empty a cell first.`;
+    return size && size < words.fewest ? few(size) : tr`A click puts in a ${named(brush)}, a second one takes it out.`;
   }
 
-  const few = (now) => WORDS.count(words.fewest, words.most, now);
+  const few = (now) => tr`A scene has ${words.fewest} or ${words.most} objects; here are ${now}.`;
   document.addEventListener("dx-form", draw);
   document.addEventListener("dx-prompt", draw); // by whomever: a link, a lesson or a picture file changes it, too
   watch("value", draw);

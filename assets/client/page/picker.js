@@ -1,7 +1,7 @@
 // Reads a trace file in the browser (plain or gzipped JSON) and hands its text over; the file itself is never uploaded.
 
 import { tr } from "../player/words.js";
-import { textOf } from "./textfile.js";
+import { takeFile, textOf } from "./download.js";
 
 export function mountPicker(element, props, trigger) {
   const input = element.querySelector("input");
@@ -27,10 +27,5 @@ export function mountPicker(element, props, trigger) {
     }
     input.value = "";
   };
-  input.addEventListener("change", () => read(input.files[0]));
-  element.addEventListener("dragover", (event) => event.preventDefault());
-  element.addEventListener("drop", (event) => {
-    event.preventDefault();
-    read(event.dataTransfer.files[0]);
-  });
+  takeFile(element, input, read);
 }

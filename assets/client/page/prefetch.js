@@ -3,6 +3,7 @@
 
 import { tr } from "../player/words.js";
 import { parsed, whenThere } from "./dom.js";
+import { knownForms } from "./forms.js";
 
 const SETTLED = 1500, // milliseconds from the first boards to the first question
   SOON = 300, // from the last change: who goes through a list by its keys chooses nothing on the way
@@ -24,11 +25,7 @@ export function mountPrefetch(props, watch, submit) {
     asked = null,
     pause = AGAIN,
     timer = null;
-  const forms = () => {
-    const detail = {};
-    document.dispatchEvent(new CustomEvent("dx-forms", { detail }));
-    return detail.values ?? [];
-  };
+  const forms = () => knownForms().values;
   const draw = (loading) => {
     forms().forEach(({ model }, slot) => {
       const place = document.querySelector(`#slot-${slot} .slot-waits`);

@@ -2,7 +2,8 @@
 // English, for screen readers and for those that put the words of the interface into the language.
 
 import { el } from "../player/dom.js";
-import { filled, messages, PLACE, tr, translated } from "../player/words.js";
+import { messages, tr, translated } from "../player/words.js";
+import { firstFit, shape } from "./sentences.js";
 
 const { notes = {} } = globalThis.dxMessages ?? {};
 const WRITTEN = /[\u3400-\u9fff]/; // a text in the language already
@@ -20,7 +21,7 @@ export const langOf = (...texts) => (inEnglish(...texts) ? "en" : null);
 /** The one line that says of what follows that some of it is English; null where nothing is. */
 export function left(...texts) {
   if (!inEnglish(...texts)) return null;
-  return el("p", { class: "prose-left" }, tr`Where a text below is in English, there is no translation yet.`);
+  return el("p", "prose-left", tr`Where a text below is in English, there is no translation yet.`);
 }
 
 /** Puts a text into an element, with its language. */
@@ -31,22 +32,8 @@ export function tell(node, text) {
   else node.removeAttribute("lang");
 }
 
-const patterns = Object.entries(notes).map(([key, said]) => {
-  const places = [...key.matchAll(PLACE)].map(([, place]) => Number(place)),
-    parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return [new RegExp(`^${parts.join(NUMBER)}$`), places, said];
-});
-
-function sentence(text) {
-  for (const [pattern, places, said] of patterns) {
-    const found = pattern.exec(text);
-    if (!found) continue;
-    const values = [];
-    places.forEach((place, i) => (values[place] = found[i + 1]));
-    return filled(said, values);
-  }
-  return null;
-}
+const patterns = Object.entries(notes).map(([key, said]) => shape(key, said, NUMBER));
+const sentence = (text) => firstFit(patterns, text);
 
 /** The note of a step, a sentence or several: all of them in the language, or all in English. */
 export function note(text, node) {

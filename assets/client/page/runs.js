@@ -66,31 +66,23 @@ export function mountRuns(element, props, watch, trigger) {
   };
   const entry = (row) => {
     const name = el("strong", { translate: "no" }, row.label || row.title);
-    const head = el("div", { class: "run-name" }, name);
-    const about = [
-      row.label ? row.title : "",
-      row.models,
-      new Date(row.when * 1000).toLocaleString(),
-      row.cost,
-      row.ending,
-      row.size,
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    const head = el("div", "run-name", name);
+    const when = new Date(row.when * 1000).toLocaleString(),
+      about = [row.label ? row.title : "", row.models, when, row.cost, row.ending, row.size];
     return el(
       "li",
       { "data-id": row.id, "data-pinned": row.pinned ? "" : null },
       el(
         "div",
-        { class: "run-text" },
+        "run-text",
         head,
         el("p", { class: "run-prompt", translate: "no" }, row.prompt),
-        el("p", { class: "quiet" }, about),
+        el("p", "quiet", about.filter(Boolean).join(" · ")),
         row.mark ? el("span", { "data-mark": row.mark }, MARKS[row.mark]) : "",
       ),
       el(
         "div",
-        { class: "run-acts" },
+        "run-acts",
         button(tr`Open`, tr`Open ${row.title} alone`, () => open(row.id)),
         button(tr`Add`, tr`Add ${row.title} next to what is shown`, () => add(row.id)),
         button(
@@ -114,7 +106,7 @@ export function mountRuns(element, props, watch, trigger) {
     if (!asked)
       return el(
         "p",
-        { class: "run-forget" },
+        "run-forget",
         button(tr`Forget what this browser keeps`, tr`Forget what this browser keeps`, () => press(true)),
       );
     const sure = () => {
@@ -128,7 +120,7 @@ export function mountRuns(element, props, watch, trigger) {
       : tr`This forgets prompt, slots, parameters and what was seen here. This server keeps no runs of yours.`;
     return el(
       "p",
-      { class: "run-forget" },
+      "run-forget",
       words,
       " ",
       button(tr`Cancel`, tr`Cancel`, () => press(false)),
@@ -147,21 +139,15 @@ export function mountRuns(element, props, watch, trigger) {
     const turn = (text, to) => (to < 0 || to >= pages ? "" : button(text, text, () => ask("page", { page: to })));
     const pager =
       pages > 1
-        ? el(
-            "p",
-            { class: "run-pager" },
-            turn(tr`Newer`, page - 1),
-            tr`Page ${page + 1} of ${pages}`,
-            turn(tr`Older`, page + 1),
-          )
+        ? el("p", "run-pager", turn(tr`Newer`, page - 1), tr`Page ${page + 1} of ${pages}`, turn(tr`Older`, page + 1))
         : "";
     root.replaceChildren(
       ...[
         said ? line : "",
         rows.length ? el("ol", {}, ...rows.map(entry)) : "",
         pager,
-        el("p", { class: "quiet" }, note),
-        ...broken.map((text) => el("p", { class: "run-broken" }, text)),
+        el("p", "quiet", note),
+        ...broken.map((text) => el("p", "run-broken", text)),
         forgetter(),
       ].filter(Boolean),
     );

@@ -20,14 +20,14 @@ function prepare() {
 }
 
 /** A message with places as [what it looks like when they are filled, its places, its translation, places that a person
- * types]. */
-function shape(key, text) {
+ * types]. some: the pattern of what fills a place. */
+export function shape(key, text, some = null) {
   const places = [...key.matchAll(PLACE)].map(([, place]) => Number(place));
   const parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   parts[0] = parts[0].replace(/^[a-z]/i, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
-  const some = parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)";
+  const filling = some ?? (parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)");
   const typed = [...key.matchAll(/\bone of \{(\d+)\}/g)].map(([, place]) => Number(place)); // as they stand
-  return [new RegExp(`^${parts.join(some)}$`, "s"), places, text, typed];
+  return [new RegExp(`^${parts.join(filling)}$`, "s"), places, text, typed];
 }
 
 /** A list of short names, such as a parameter's choices: they are typed as they stand. */
@@ -47,7 +47,12 @@ function find(text) {
   if (one !== null) return one;
   if (kind && exact(label) && exact(kind)) return `${exact(label)} (${exact(kind)})`;
   if (unit && exact(unit)) return `${number} ${exact(unit)}`;
-  for (const shaped of patterns) {
+  return firstFit(patterns, text);
+}
+
+/** What the first of these messages that fits says of this text; null where none does. */
+export function firstFit(shapes, text) {
+  for (const shaped of shapes) {
     const said = fit(shaped, text);
     if (said !== null) return said;
   }

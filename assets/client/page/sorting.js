@@ -1,5 +1,14 @@
-// The heads of a table sort its rows, on the page and on the site: numbers by size, all else by letters, what is empty
-// last. The second press turns the order round.
+// Searching and sorting, on the page and on the site. The heads of a table sort its rows: numbers by size, all else by
+// letters, what is empty last. The second press turns the order round.
+
+/** Whether an element has all words of a search. */
+export const matching = (search) => {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return ({ textContent }) => {
+    const text = textContent.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+};
 
 const sortKey = (text) => {
   const number = /^\d{4}-\d\d/.test(text) ? null : text.match(/^-?\d[\d,]*(\.\d+)?/); // not a date

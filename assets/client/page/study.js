@@ -6,8 +6,8 @@ import { tr } from "../player/words.js";
 import { whenThere } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
 import { tell } from "./prose.js";
+import { queueLine } from "./running.js";
 import * as slot from "./slot.js";
-import { queueLine } from "./waiting.js";
 
 /** props.offered: JSON of the studies, [{slug, title, paper, summary, departures, params}]; props.value: JSON of
  *  {study, inputs}, from here alone. */
@@ -21,7 +21,6 @@ export function mountStudies(element, props) {
 /** `root` is the element, `value` what it holds. */
 class StudyForm {
   #inputs = new Map(); // study -> what its inputs are now: kept while another one is looked at
-  #controls = new Map(); // by the name of the input
 
   /** tell: called with the value at first and after each change. */
   constructor(offered, tell) {
@@ -33,12 +32,12 @@ class StudyForm {
       ...options,
     );
     this.about = el("p", { class: "method-about", id: "study-about" });
-    this.departures = el("p", { class: "method-about" });
-    this.params = el("div", { class: "study-params" });
+    this.departures = el("p", "method-about");
+    this.params = el("div", "study-params");
     const resetAll = { class: "slot-reset", onclick: () => this.#reset() };
     this.reset = el("button", resetAll, tr`Reset all to the defaults`);
-    const line = el("div", { class: "slot-line" }, el("label", { for: "study" }, tr`Study`), this.choice);
-    this.root = el("div", { class: "slot-form" }, line, this.about, this.departures, this.params, this.reset);
+    const line = el("div", "slot-line", el("label", { for: "study" }, tr`Study`), this.choice);
+    this.root = el("div", "slot-form", line, this.about, this.departures, this.params, this.reset);
     this.#draw();
   }
 
@@ -60,30 +59,22 @@ class StudyForm {
     const departs = el("span", {});
     tell(departs, departures);
     this.departures.replaceChildren(tr`Departs from the paper: ${""}`, departs);
-    this.#controls.clear();
     this.params.replaceChildren(...study.params.map((param) => this.#parameter(slug, param)));
-    this.#show();
     this.#changed();
   }
 
   #parameter(slug, param) {
-    const { node, control } = parameter(param, { id: `study-${slug}-${param.name}` }, () => {
-      this.#inputs.set(slug, { ...this.#inputs.get(slug), [param.name]: control.read() });
+    const { name } = param;
+    return parameter(param, { id: `study-${slug}-${name}`, value: this.value.inputs[name] }, (value) => {
+      this.#inputs.set(slug, { ...this.#inputs.get(slug), [name]: value });
       this.#changed();
     });
-    this.#controls.set(param.name, control);
-    return node;
   }
 
   #reset() {
-    this.#inputs.set(this.#declared.slug, slot.defaults(this.#declared));
-    this.#show();
-    this.#changed();
+    this.#inputs.delete(this.#declared.slug);
+    this.#draw();
     this.choice.focus(); // the button is gone
-  }
-
-  #show() {
-    for (const [name, control] of this.#controls) control.write(this.value.inputs[name]);
   }
 
   #changed() {

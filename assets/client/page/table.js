@@ -11,7 +11,7 @@ import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
 import { sentence } from "./sentences.js";
-import { sortable } from "./sorting.js";
+import { matching, sortable } from "./sorting.js";
 
 const MARKS = { right: "✓ ", wrong: "✗ " };
 const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== null;
@@ -32,21 +32,9 @@ const whole = (parts) => {
 const partOf = ({ receipt, own }, text, facts) =>
   receipt ? opener(text, receipt, facts) : own ? el("span", { translate: "no" }, text) : text;
 const cellOf = (cell, runs) => {
-  const {
-    text = "",
-    sub = "",
-    href = null,
-    mark = null,
-    quiet = false,
-    long = false,
-    receipt = null,
-    run = 0,
-    fold = false,
-    after = null,
-    lead = "",
-    parts = null,
-  } = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") };
-  if (after !== null && !seen(after)) {
+  const given = typeof cell === "object" && cell ? cell : { text: String(cell ?? "") },
+    { text = "", sub, href, mark, quiet, long, receipt, run = 0, fold, after, lead = "", parts } = given;
+  if (after !== undefined && !seen(after)) {
     if (receipt) return [["…"], { "data-quiet": "", title: tr`Told when the run has been played, or after Show` }];
     const button = el(
       "button",
@@ -97,15 +85,11 @@ const filterBar = (columns, rows, filters, body) => {
   const left = el("output", { "aria-live": "polite" }),
     lines = [...body.children]; // of the rows, in whatever order they are shown
   const apply = () => {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = matching(search.value);
     let shown = 0;
     rows.forEach((row, n) => {
-      const line = lines[n],
-        text = line.textContent.toLowerCase();
-      line.hidden = !(
-        words.every((word) => text.includes(word)) &&
-        choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value)
-      );
+      const line = lines[n];
+      line.hidden = !(fits(line) && choices.every(([i, box]) => !box.value || keyOf(row[i]) === box.value));
       shown += !line.hidden;
     });
     left.textContent = tr`${shown} of ${rows.length}`;
@@ -126,7 +110,7 @@ export function mountTable(element, props, watch) {
       document.dispatchEvent(new Event("dx-pairs"));
     }
     const root = element.querySelector(".facts");
-    if (!rows.length) return root.replaceChildren(el("p", { class: "quiet" }, empty));
+    if (!rows.length) return root.replaceChildren(el("p", "quiet", empty));
     const head = columns.length
       ? el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name))))
       : "";

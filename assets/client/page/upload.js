@@ -4,18 +4,13 @@
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
+import { takeFile } from "./download.js";
+import { knownForms } from "./forms.js";
 import { own } from "./scene.js";
 import { sentence } from "./sentences.js";
 
 const TYPES = "image/png,image/jpeg,image/gif,image/webp,image/bmp",
   KINDS = ["scene", "word"]; // what a model may read, as the catalogue says its tasks
-
-const WORDS = {
-  label: tr`A picture of your own`,
-  large: (bytes, most) => tr`The file has ${bytes} bytes; at most ${most} are taken. Save the picture smaller.`,
-  reading: (name) => tr`Reading ${name} …`,
-  failed: (name) => tr`${name} could not be read by the browser.`,
-};
 
 const base64 = (file) =>
   new Promise((resolve, reject) => {
@@ -25,12 +20,11 @@ const base64 = (file) =>
     reader.readAsDataURL(file);
   });
 
-/** props.most: bytes of a file. props.value: what was sent, or JSON of {said, bad} from the server. knownForms: of
- * form.js. */
-export function upload(element, props, watch, trigger, knownForms) {
-  const field = el("input", { type: "file", accept: TYPES, id: "upload-file", onchange: () => send(field.files[0]) });
+/** props.most: bytes of a file. props.value: what is sent, or JSON of {said, bad} from the server; trigger sends it. */
+export function mountUpload(element, props, watch, trigger) {
+  const field = el("input", { type: "file", accept: TYPES, id: "upload-file" });
   const line = el("p", { class: "status", role: "status" });
-  const label = el("label", {}, `${WORDS.label} \u2026`, field);
+  const label = el("label", {}, `${tr`A picture of your own`} \u2026`, field);
   const root = el("div", { class: "upload", hidden: true }, label, line);
   let count = 0; // sending the same file twice is a change
   element.replaceChildren(root);
@@ -54,14 +48,16 @@ export function upload(element, props, watch, trigger, knownForms) {
   async function send(file) {
     field.value = "";
     if (!file) return;
-    if (file.size > props.most)
-      return say(WORDS.large(file.size.toLocaleString("en"), Number(props.most).toLocaleString("en")), true);
-    say(WORDS.reading(file.name));
+    if (file.size > props.most) {
+      const [bytes, most] = [file.size, Number(props.most)].map((n) => n.toLocaleString("en"));
+      return say(tr`The file has ${bytes} bytes; at most ${most} are taken. Save the picture smaller.`, true);
+    }
+    say(tr`Reading ${file.name} …`);
     try {
       props.value = JSON.stringify({ kind: kind(), base64: await base64(file), n: count++ });
       trigger("submit");
     } catch {
-      say(WORDS.failed(file.name), true);
+      say(tr`${file.name} could not be read by the browser.`, true);
     }
   }
 
@@ -76,11 +72,7 @@ export function upload(element, props, watch, trigger, knownForms) {
     const text = document.querySelector("#prompt textarea")?.value ?? "";
     if (own(text) === null && line.dataset.kind === "info") say("");
   });
-  element.addEventListener("dragover", (event) => event.preventDefault());
-  element.addEventListener("drop", (event) => {
-    event.preventDefault();
-    send(event.dataTransfer.files[0]);
-  });
+  takeFile(element, field, send);
   document.addEventListener("dx-form", draw);
   watch("value", told);
   draw();

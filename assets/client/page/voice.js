@@ -5,8 +5,6 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
-import { oneLegend } from "./onelegend.js";
-import { showRoles } from "./roles.js";
 
 const MARKS = { true: "✓", false: "✗" };
 /** The scene that shows these runs, and the stop of its lever: {scene, stop}; null where they belong to none. ids: of
@@ -43,11 +41,11 @@ export const saying = () => document.querySelector("#scene .scene-says")?.textCo
  * what is said while the same is run now, in place of what was told of the recording. */
 export function voice(scenes, pull) {
   const group = groupNamed("main"),
-    question = el("h2", { class: "scene-question" }),
+    question = el("h2", "scene-question"),
     says = el("p", { class: "scene-says", "aria-live": "polite" }),
-    said = el("div", { class: "scene-said" }, says),
-    sides = el("p", { class: "scene-sides" }, tr`Left is player 1, right is player 2.`),
-    place = el("div", { class: "scene-lever" }),
+    said = el("div", "scene-said", says),
+    sides = el("p", "scene-sides", tr`Left is player 1, right is player 2.`),
+    place = el("div", "scene-lever"),
     root = el(
       "section",
       { class: "scene", hidden: true, "aria-label": tr`What is shown` },
@@ -134,18 +132,15 @@ function drawn({ scene: { lever }, stop }, pull) {
     step: 1,
     oninput: () => show(true),
   });
-  const said = ({ calls, right }) =>
-    [calls === 1 ? tr`1 call` : tr`${calls} calls`, MARKS[right]].filter(Boolean).join(" ");
-  const spoken = ({ calls, right }) =>
-    [calls === 1 ? tr`1 call` : tr`${calls} calls`, { true: tr`right`, false: tr`wrong` }[right]]
-      .filter(Boolean)
-      .join(", ");
+  const told = ({ calls, right }, marks) =>
+    [calls === 1 ? tr`1 call` : tr`${calls} calls`, marks[right]].filter(Boolean);
+  const spoken = (one) => told(one, { true: tr`right`, false: tr`wrong` }).join(", ");
   const marks = stops.map((one, n) =>
     el(
       "li",
       { title: `${name} ${one.value}: ${spoken(one)}`, onclick: () => show(true, n) },
       el("b", {}, String(one.value)),
-      el("span", { "data-mark": one.right === undefined ? null : String(one.right) }, said(one)),
+      el("span", { "data-mark": one.right === undefined ? null : String(one.right) }, told(one, MARKS).join(" ")),
     ),
   );
   const show = (asked, n = Number(slider.value)) => {
@@ -158,8 +153,111 @@ function drawn({ scene: { lever }, stop }, pull) {
   show(false, Math.max(0, stops.indexOf(stop)));
   return [
     el("label", { for: "scene-lever" }, name, " ", value),
-    el("span", { class: "scene-end" }, translated(lever.low)),
-    el("div", { class: "scene-places" }, slider, el("ol", { "aria-hidden": "true" }, ...marks)),
-    el("span", { class: "scene-end" }, translated(lever.high)),
+    el("span", "scene-end", translated(lever.low)),
+    el("div", "scene-places", slider, el("ol", { "aria-hidden": "true" }, ...marks)),
+    el("span", "scene-end", translated(lever.high)),
   ];
+}
+
+// What part each run plays, above the name of its method: "One at a time", then "LLaDA base · tiny-dlm".
+
+/** Names the boards of the group's players by slot; a player without a role keeps the name of its method alone. */
+function showRoles(group, roles = []) {
+  for (const { slot, root } of group.members) {
+    const head = root.querySelector("h2"),
+      there = head.querySelector(".scene-role"),
+      role = translated(roles[slot] ?? "");
+    if ((there?.textContent ?? "") === role) continue;
+    if (!role) there.remove();
+    else if (there) there.textContent = role;
+    else head.prepend(el("em", "scene-role", role));
+  }
+}
+
+// One legend above the boards, in place of the same one below each of them.
+
+/** The entries of several legends, each once, in the order of the first that has it: [{mark, words, ramp, node}]. Null
+ * where one mark would have two meanings, or two scores their ranges. */
+export function merged(legends) {
+  const found = new Map();
+  for (const entry of legends.flat()) {
+    const known = found.get(entry.mark);
+    if (known && known.words !== entry.words) return null;
+    found.set(entry.mark, known ?? entry);
+  }
+  const all = [...found.values()];
+  return new Set(all.filter(({ ramp }) => ramp).map(({ words }) => words)).size > 1 ? null : all;
+}
+
+const entriesOf = (legend) =>
+  [...legend.children].map((node) => ({
+    mark: node.querySelector("i")?.outerHTML ?? node.textContent, // what a legend explains; the words stand beside it
+    words: node.textContent,
+    ramp: Boolean(node.querySelector(".dx-ramp")),
+    node,
+  }));
+
+/** Draws it in front of the players: {look(group, on)}. on: whether a scene is shown. Where the legends cannot be one,
+ * each board keeps its own. */
+function oneLegend() {
+  const root = el("div", { class: "dx dx-legend scene-legend", hidden: true }),
+    changed = new MutationObserver(() => draw()); // other colours, or a state that was not there before
+  let legends = [],
+    drawn = "";
+  function draw() {
+    const players = document.querySelector("#players"),
+      entries = legends.length > 1 ? (merged(legends.map(entriesOf)) ?? []) : [],
+      said = entries.map(({ node }) => node.outerHTML).join("");
+    if (said === drawn || !players) return;
+    drawn = said;
+    if (!root.isConnected) players.before(root);
+    root.replaceChildren(...entries.map(({ node }) => node.cloneNode(true)));
+    root.hidden = !said;
+    players.toggleAttribute("data-one-legend", Boolean(said));
+    document.dispatchEvent(new Event("dx-moved")); // what stands below it has moved
+  }
+  return {
+    look(group, on) {
+      const found = on
+        ? group.runners.flatMap(({ root: panel }) => panel.querySelector(".dx-under > .dx-legend") ?? [])
+        : [];
+      if (found.length === legends.length && found.every((node, n) => node === legends[n])) return;
+      legends = found;
+      changed.disconnect();
+      for (const node of legends) changed.observe(node, { childList: true });
+      draw();
+    },
+  };
+}
+
+// The clock goes as slowly as what is said of each step is read.
+
+const [SHORT, LETTER, LONG] = [600, 45, 6500]; // milliseconds: a step of which nothing new is said, a letter, the most
+
+export class Pace {
+  /** first: milliseconds of the first step. */
+  constructor(group, first) {
+    Object.assign(this, { group, first });
+    this.restart();
+  }
+
+  restart() {
+    Object.assign(this, { step: -1, said: "" });
+  }
+
+  /** Milliseconds for what is said of this step. */
+  time() {
+    const text = saying(),
+      fresh = text !== this.said;
+    this.said = text;
+    return fresh ? Math.min(LONG, Math.max(SHORT, LETTER * text.length)) : SHORT;
+  }
+
+  /** To be called whenever the clock has moved. */
+  turn() {
+    const step = Math.floor(this.group.x);
+    if (step === this.step) return;
+    this.step = step;
+    queueMicrotask(() => (this.group.pace = 1000 / (step ? this.time() : this.first))); // once it is said
+  }
 }

@@ -15,11 +15,7 @@
     root.classList.remove("light", "dark");
     root.classList.add(next);
     label();
-    try {
-      localStorage.setItem("dx-mode", next);
-    } catch {
-      /* it holds for this page */
-    }
+    dxModules.use("player/remember.js").store("dx-mode", next);
   });
 
   const mounted = (panels) => (slot) =>
@@ -77,11 +73,8 @@
     const rows = [...document.querySelectorAll(`#${field.dataset.filter} tbody tr`)],
       count = document.getElementById(`${field.dataset.filter}-count`);
     const apply = () => {
-      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-      for (const row of rows) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !words.every((word) => text.includes(word));
-      }
+      const fits = dxModules.use("page/sorting.js").matching(field.value);
+      for (const row of rows) row.hidden = !fits(row);
       count.textContent = `${rows.filter(({ hidden }) => !hidden).length} of ${rows.length}`;
     };
     field.closest("[hidden]")?.removeAttribute("hidden");
