@@ -106,7 +106,7 @@ test("each answer stands once below each rule, and its verdict in its colour", (
   assert.deepEqual(verdicts.sort(), ["accepted", "accepted", "rejected"]);
 });
 
-const filter = await view("filtering");
+const filter = await asset("views/filtering.js");
 const cell = (token, step) => ({ token, entry: step === null ? undefined : { step } });
 const ANSWER = [cell(1, null), cell(2, null), cell(3, 0), cell(4, 1), cell(null, 1), cell(5, 0), cell(6, 1)];
 const FILTER = {

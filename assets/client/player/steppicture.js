@@ -78,6 +78,13 @@ export class StepPicture {
     if (labels) this.label(labels);
   }
 
+  /** Fills layers with what is described in them (render.js), and frames the drawing. Returns the nodes by layer. */
+  paint(height, labels, layers) {
+    const drawn = Object.entries(layers).map(([name, items]) => [name, render(this[name], items)]);
+    this.frame(height, labels);
+    return Object.fromEntries(drawn);
+  }
+
   /** A token as text, cut where it has more than `most` letters. */
   word(token, most = Infinity) {
     return cut(glyphs(this.run.piece(token).text), most);
