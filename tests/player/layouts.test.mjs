@@ -153,7 +153,7 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
   };
 });
 
-const left = await view("leftalone");
+const left = await asset("views/leftalone.js");
 const WRITTEN = { texts: ["so ", "it is", " 4", ""], starts: [0, 1, 2], kinds: ["thought", "doubt", "answer"] };
 const OWN = { ...WRITTEN, sign: "(5)" };
 const BARELY = { texts: ["perhaps it is 4 or ", "5, no, it is 4"], starts: [0, 1], kinds: ["again", "odd"] };
@@ -241,7 +241,7 @@ laws("pauses", [340, 600, 760, 1150], paused, (one, width) => {
   };
 });
 
-const arena = await view("arena");
+const arena = await asset("views/arena.js");
 const part = (name, start, end) => ({ name, start, end, measured: true });
 const FULL = [part("weights", 0, 1000), part("cache", 1000, 1300), part("rest", 1300, 1310)];
 const ARENA = {
@@ -354,7 +354,7 @@ test("threads go from their source to their node", () => {
   }
 });
 
-const bars = await view("bars");
+const bars = await asset("views/bars.js");
 const BOARD = { columns: 4, w: 50, gap: 3, gutter: 30, first: 2 };
 const SCORES = [NaN, NaN, 0.5, 0.9, 0, NaN, 0.3, 1, 0.7, 0.2];
 const SAME = { value: (p) => SCORES[p] };

@@ -3,15 +3,14 @@
 // target's vocabulary can be guessed.
 
 import { CHIP } from "../player/chips.js";
-import { cut } from "../player/codec.js";
+import { cut, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { render } from "../player/render.js";
 import { pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { below, deepest, firstGuesses, vocabulary } from "./guessable.js";
-import { tally } from "./onepass.js";
+import { rightOf, tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
 export const view = {
@@ -28,6 +27,25 @@ const LISTS = 44, // from the top
   LETTER = 7.4;
 
 const wide = (text) => LETTER * [...text].length + 12; // of a chip
+
+/** The rows of a tree that hang below one of them. */
+const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
+
+/** How deep a tree is. */
+function deepest({ parents }) {
+  const depths = [];
+  for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
+  return Math.max(...depths);
+}
+
+/** Of the places of these steps that were checked, how many first guesses were the target's token: by place
+ * [right, checked]. */
+export const firstGuesses = (steps) =>
+  rightOf(steps, ({ fused, tree }) => {
+    if (!fused) return [];
+    const path = tree.accepted.flatMap((kept, row) => (kept || !row ? [row] : []));
+    return path.slice(0, tree.emitted.length).map((row, i) => [tree.tokens[below(tree, row)[0]], tree.emitted[i]]);
+  });
 
 export class Fused extends StepPicture {
   layers = ["floors", "ways", "bars", "boxes", "states", "beads", "cells", "shares"];
@@ -55,7 +73,7 @@ export class Fused extends StepPicture {
     this.#rows(told, tree, at);
     const items = this.#guesses(told, tree, at);
     tally(firstGuesses(this.run.steps.slice(0, this.t)), tr`first guess right so far`, at.state + R + 42, at);
-    vocabulary(this.shares, told, foot, width, at.labels, told.outside?.map((token) => this.word(token))?.[0]);
+    this.#vocabulary(told, foot, at.labels);
     this.frame(foot + 34, at.labels);
     return items;
   }
@@ -147,6 +165,21 @@ export class Fused extends StepPicture {
     });
     if (roomy) labels.push([left - 8, 20, "end", tr`written`]);
     return this.chips(this.cells, items, 999);
+  }
+
+  /** The share of the target's tokens that can be guessed, as a bar at height y; outside: those that cannot be and were
+   * written. */
+  #vocabulary({ can_say: v, of: V, outside }, y, labels) {
+    const { width } = this,
+      named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
+      long = Math.max(24, Math.min(240, width / 5, width - 12 - 7.6 * named.length));
+    const bars = [
+      { width: long, class: "dx-gone" },
+      { width: (long * v) / V, class: "dx-warm" },
+    ];
+    render(this.shares, bars, (bar) => ["rect", { x: 0, rx: 3, height: 10, y: y + 4, ...bar }]);
+    const lacks = outside?.length && width > 620 ? `; ${tr`‘${this.word(outside[0], 24)}’ is not one of them`}` : "";
+    labels.push([long + 10, y + 14, "start", named + lacks]);
   }
 
   sentence({ reads, fused, fed_back, outside = [] }, step) {
