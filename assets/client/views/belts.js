@@ -1,10 +1,9 @@
 // Belts of a conveyor: at each place what drops in, the state as what it knows, and the ranking that comes of it.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
-import { svg } from "../player/dom.js";
+import { CHIP } from "../player/chips.js";
 import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its belt, the list
@@ -26,24 +25,14 @@ export function shownRanks(n, must) {
   return ranks.sort((a, b) => a - b);
 }
 
-export class Belts {
-  constructor(run, theme) {
-    Object.assign(this, { run, theme });
-    for (const part of ["belts", "arrows", "beads", "lists", "cells"]) this[part] = svg("g");
-  }
-
-  get layers() {
-    return [this.belts, this.arrows, this.beads, this.lists, this.cells];
-  }
-
-  word(token, most = 10) {
-    return cut(glyphs(this.run.piece(token).text), most);
-  }
+export class Belts extends StepPicture {
+  layers = ["belts", "arrows", "beads", "lists", "cells"];
 
   /** Lanes one below the other, or in a narrow panel side by side: {high, labels, beads}. shown: rows of the tree that
    * lists must show. */
-  draw(lanes, { width, narrow, deepest, shown }) {
-    const w = narrow ? width / lanes.length : (width - LEFT) / Math.max(2, deepest),
+  lanes(lanes, narrow, deepest, shown) {
+    const { width } = this,
+      w = narrow ? width / lanes.length : (width - LEFT) / Math.max(2, deepest),
       parts = { belts: [], beads: [], lists: [], boxes: [], arrows: [], labels: [] };
     Object.assign(this, { w, narrow, shown, parts });
     lanes.forEach((lane, k) => {
@@ -117,7 +106,7 @@ export class Belts {
     shownRanks(items.length, must).forEach((rank, i) => {
       const { token, chance, state, row } = items[rank],
         y = place.y + LIST + i * LINE,
-        sign = state ? `${state === "old" ? "✓" : this.theme.states[state].glyph} ` : "",
+        sign = state ? `${state === "old" ? "✓" : this.context.theme.states[state].glyph} ` : "",
         text = sign + this.word(token, Math.max(2, Math.floor((column - 18) / CHAR) - sign.length)),
         bar = Math.max(1, chance * most),
         end = left + column + bar;
@@ -129,8 +118,8 @@ export class Belts {
     });
     if (own === null || items.some(({ token }) => token === own)) return;
     const missed = narrow
-      ? `${this.theme.states.correction.glyph} ${this.word(own)}`
-      : tr`the target: ${this.word(own)}`;
+      ? `${this.context.theme.states.correction.glyph} ${this.word(own, 10)}`
+      : tr`the target: ${this.word(own, 10)}`;
     parts.labels.push([left + 6, place.y + LANE - 8, "start", missed]);
   }
 
@@ -151,7 +140,7 @@ export class Belts {
     render(this.lists, lists, (box) => [{ "data-s": "q" }, ["rect", { rx: 3, ...box }]]);
     render(this.arrows, arrows, ({ d, state }) => ["path", { class: "dx-arc", d, "data-s": state }]);
     const whole = boxes.map((box) => ({ ...box, whole: box.text }));
-    chips(this.cells, whole, this.theme, 999);
+    this.chips(this.cells, whole, 999);
     return rects(this.beads, beads, { class: "dx-slab", rx: 16 });
   }
 }

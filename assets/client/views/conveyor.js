@@ -7,7 +7,6 @@ import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
 import { pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Belts } from "./belts.js";
 
@@ -17,13 +16,12 @@ const NARROW = 720;
 
 const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
 
-export class Conveyor extends StepPicture {
+export class Conveyor extends Belts {
   none = tr`No draft was made in this step.`;
 
   load(run, dom, context) {
     this.firsts = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` });
-    this.belts = new Belts(run, context.theme);
-    this.begin(run, dom, context, this.belts.layers, this.firsts);
+    this.begin(run, dom, context, this.layers, this.firsts);
   }
 
   show(t, hurry) {
@@ -46,7 +44,7 @@ export class Conveyor extends StepPicture {
   also(told, step) {
     const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] },
       choose = (row) => (this.chosen = this.chosen === row ? null : row),
-      word = (row) => this.belts.word(step.tree.tokens[row]),
+      word = (row) => this.word(step.tree.tokens[row], 10),
       items = others.map((row) => [tr`if ‘${word(row)}’ drops in`, row === other[1], () => choose(row)]);
     this.buttons(this.firsts, items.length > 1 ? items : []);
   }
@@ -95,14 +93,12 @@ export class Conveyor extends StepPicture {
   }
 
   draw(told, { tree }, next) {
-    const { width } = this,
-      narrow = width < NARROW,
+    const narrow = this.width < NARROW,
       paths = this.#paths(told, tree),
       depths = (step) => (this.told(step)?.rows ?? []).map((row) => depthOf(step.tree.parents, row)),
       deepest = this.most((step) => Math.max(0, ...depths(step))),
       shown = new Set([...paths.kept, ...(paths.other ?? [])]),
-      at = { width, narrow, deepest, shown },
-      { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), at);
+      { high, labels, beads } = this.lanes(this.#lanes(told, tree, narrow, paths), narrow, deepest, shown);
     this.frame(high, labels);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
@@ -111,8 +107,8 @@ export class Conveyor extends StepPicture {
     if (!told.linked) return tr`No guess comes back: each place has one ranking, whatever was guessed before it.`;
     const { tree } = step,
       { kept, other } = this.#paths(told, tree),
-      best = ({ tokens, chances }) => `‘${this.belts.word(tokens[0])}’ (${percent(chances[0])})`,
-      after = (path) => tr`After ‘${this.belts.word(tree.tokens[path[1]])}’ the first choice is \
+      best = ({ tokens, chances }) => `‘${this.word(tokens[0], 10)}’ (${percent(chances[0])})`,
+      after = (path) => tr`After ‘${this.word(tree.tokens[path[1]], 10)}’ the first choice is \
 ${best(told.ranked[told.rows.indexOf(path[1])])}.`;
     const says = [kept, other].filter((path) => path?.length > 1).map(after);
     if (says.length && told.control?.[1])

@@ -1,12 +1,11 @@
 // Floors of a guess, from below: tokens with a bracket over a run of them, the vector of that run, what the encoder
 // looks at from there, and the ranking that comes of the state that it predicts.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const LINE = 26, // of a ranking
@@ -26,30 +25,21 @@ const LINE = 26, // of a ranking
 
 const wide = (text) => CHAR * [...text].length + 12; // of a chip
 
-export class Floors {
-  constructor(run, theme) {
-    Object.assign(this, { run, theme });
-    for (const part of ["beams", "ways", "states", "bars", "cells", "brackets"]) this[part] = svg("g");
-  }
-
-  get layers() {
-    return [this.beams, this.ways, this.states, this.bars, this.cells, this.brackets];
-  }
-
-  word(token, most = 8) {
-    return cut(glyphs(this.run.piece(token).text), most);
-  }
+export class Floors extends StepPicture {
+  layers = ["beams", "ways", "states", "bars", "cells", "brackets"];
 
   /** How many tokens of the text have a place of their own beside a path of `guesses` places. */
-  room(width, narrow, guesses) {
-    const left = narrow ? width - guesses * NARROW_TILE : width - LEFT - GAP - guesses * LIST + 20 + TILE / 2;
+  room(narrow, guesses) {
+    const { width } = this,
+      left = narrow ? width - guesses * NARROW_TILE : width - LEFT - GAP - guesses * LIST + 20 + TILE / 2;
     return Math.max(1, Math.floor(left / (narrow ? NARROW_TILE : TILE)));
   }
 
   /** tiles: {token, state, looks}, or {earlier, looks} for all that came before the first; from `begin` on those of the
    * path, of which the bracket is at `here`; places: of the path, with their rankings. Returns {high, labels}. */
-  draw({ tiles, places, begin, here, W, width, narrow }) {
-    const w = narrow ? NARROW_TILE : TILE,
+  floors({ tiles, places, begin, here, W, narrow }) {
+    const { width } = this,
+      w = narrow ? NARROW_TILE : TILE,
       left = narrow ? 0 : LEFT,
       list = narrow ? width : LIST,
       x = (i) =>
@@ -65,7 +55,7 @@ export class Floors {
     this.#lists(places, begin, here, W, list);
     if (!narrow) this.#names(W);
     const whole = this.boxes.map((box) => ({ ...box, whole: box.text }));
-    chips(this.cells, whole, this.theme, 999);
+    this.chips(this.cells, whole, 999);
     return { high: HIGH, labels: this.labels };
   }
 
@@ -149,7 +139,7 @@ export class Floors {
         shown = [...items.slice(0, must < SHOWN ? SHOWN : SHOWN - 1), ...(must < SHOWN ? [] : [items[must]])];
       shown.forEach(({ token, chance, state }, line) => {
         const y = LINE * line,
-          sign = state ? `${this.theme.states[state].glyph} ` : "",
+          sign = state ? `${this.context.theme.states[state].glyph} ` : "",
           text = sign + this.word(token, Math.floor((column - 18) / CHAR) - sign.length),
           bar = Math.max(1, chance * most);
         if (state) this.boxes.push({ x: start + wide(text) / 2, y, state, text });

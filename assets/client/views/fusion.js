@@ -7,7 +7,6 @@ import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { pathOf, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
 
@@ -17,14 +16,13 @@ const NARROW = 980; // three rankings side by side need more
 
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
-export class Fusion extends StepPicture {
+export class Fusion extends Floors {
   none = tr`No draft was made in this step.`;
 
   load(run, dom, context) {
     this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
     this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
-    this.floors = new Floors(run, context.theme);
-    this.begin(run, dom, context, this.floors.layers, this.places, this.sliding.dom);
+    this.begin(run, dom, context, this.layers, this.places, this.sliding.dom);
   }
 
   show(t, hurry) {
@@ -72,7 +70,7 @@ export class Fusion extends StepPicture {
     const path = told ? this.#path(told, step.tree, 1) : [];
     this.at = Math.min(this.at ?? 0, Math.max(0, path.length - 1));
     const items = path.map(({ token }, i) => [
-        tr`bracket at ‘${this.floors.word(token)}’`,
+        tr`bracket at ‘${this.word(token, 8)}’`,
         i === this.at,
         () => (this.at = i),
       ]),
@@ -88,11 +86,10 @@ export class Fusion extends StepPicture {
   }
 
   draw(told, { tree }) {
-    const { width } = this,
-      narrow = width < NARROW,
+    const narrow = this.width < NARROW,
       W = this.#window(told),
       places = this.#path(told, tree, W),
-      room = this.floors.room(width, narrow, places.length),
+      room = this.room(narrow, places.length),
       first = Math.max(0, tree.start - room + (tree.start > room - 1 ? 2 : 0)),
       { values, shape } = unpack(told.readings[W - 1].attention),
       look = (column) => values[places[this.at].index * shape[1] + column],
@@ -110,9 +107,9 @@ export class Fusion extends StepPicture {
       tiles.push({ ...place, cosine, looks: looks(tree.start + i) });
     }
     if (last !== undefined) tiles.push({ token: tree.tokens[last], state: rowsOf(tree).rows[last].state });
-    const { high, labels } = this.floors.draw({ tiles, places, begin, here: begin + this.at, W, width, narrow });
+    const { high, labels } = this.floors({ tiles, places, begin, here: begin + this.at, W, narrow });
     this.frame(high, labels);
-    return [...this.floors.beams.childNodes].slice(0, begin + this.at + 1);
+    return [...this.beams.childNodes].slice(0, begin + this.at + 1);
   }
 
   sentence(told, { tree }) {
