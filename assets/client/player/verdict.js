@@ -21,8 +21,7 @@ export const WORDS = {
   judged: tr`speed: measured above, in repeated runs`,
   speed: (ratio, apart) => tr`${times(ratio)} tokens/s in one run${apart ? tr` on another model` : ""}`,
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
-  calls: (n, alone, other) =>
-    `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
+  calls: (n, other) => `${many(n, "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
   end: (n) => tr`its rule for the end, not the method, saves ${n} of these`,
   beside: (n, what) => tr`${many(n, what)} beside`,
 };
@@ -85,152 +84,91 @@ export function judged(run, basis) {
   );
 }
 
-/** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
+/** The parts of the verdict on a run: {text, name, value, receipt(): the receipt of the part}. */
 export function verdict(run, basis) {
   const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
     name = nameOf(basis, [run]),
-    sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header),
     pair = pairOf(run, basis),
-    { limited } = pair.difference;
-  return [mark(run, sheet), text(pair.difference, name, sheet), speed(here, there, run, basis, pair, name, sheet)]
-    .concat(accepted(run, sheet))
-    .concat(calls(run, here, there, name, sheet, limited))
-    .concat(limited ? [] : ending(pair, name, sheet))
-    .filter(Boolean);
+    { limited } = pair.difference,
+    part = (what, text, value, facts) => ({
+      ...{ text, name: what, value },
+      receipt: () => compose({ at: "", value: text, ...facts }, here, run.header),
+    });
+  return [
+    mark(run, part),
+    textual(pair.difference, name, part),
+    speed(here, there, run, basis, pair, name, part),
+    accepted(run, part),
+    ...calls(run, here, there, name, part, limited),
+    limited ? null : ending(pair, name, part),
+  ].filter(Boolean);
 }
 
 /** Right or wrong by the task's exact check, before anything else is praised. */
-function mark({ verdict: found }, sheet) {
-  if (!found) return null;
-  const value = found.right ? CHECK.right : CHECK.wrong,
-    terms = found.right ? "" : CHECK.expected(found.expected);
-  return {
-    text: value,
-    name: "check",
-    value: found.right,
-    receipt: sheet({ label: CHECK.label, kind: "derived", value, formula: CHECK.formula, terms }),
-  };
+function mark({ verdict: checked }, part) {
+  if (!checked) return null;
+  const { right, expected } = checked,
+    { label, formula } = CHECK,
+    terms = right ? "" : CHECK.expected(expected);
+  return part("check", right ? CHECK.right : CHECK.wrong, right, { label, kind: "derived", formula, terms });
 }
 
-function text({ unit, at, count, limited, respelled }, name, sheet) {
-  const same = at === null;
-  const said = respelled
-    ? WORDS.respelled(name)
-    : same
-      ? WORDS[limited ? "far" : "same"](name)
-      : WORDS.differs(name, at, unit);
-  return {
-    text: said,
-    name: "text",
-    receipt: sheet({
-      ...words(`same_${unit}s`),
-      value: said,
-      terms: tr`${many(same ? count : at, unit)} are the same`,
-    }),
-  };
+function textual({ unit, at, count, limited, respelled }, name, part) {
+  const same = at === null,
+    differs = same ? WORDS[limited ? "far" : "same"](name) : WORDS.differs(name, at, unit),
+    terms = tr`${many(same ? count : at, unit)} are the same`;
+  return part("text", respelled ? WORDS.respelled(name) : differs, undefined, { ...words(`same_${unit}s`), terms });
 }
 
-function speed(here, there, run, basis, pair, name, sheet) {
-  const [mine, theirs] = [rate(here), rate(there)];
-  if (!mine || !theirs || !Number.isFinite(mine / theirs) || !pair.place) return null;
+function speed(here, there, run, basis, pair, name, part) {
+  const [mine, theirs] = [rate(here), rate(there)],
+    ratio = mine / theirs;
+  if (!mine || !theirs || !Number.isFinite(ratio) || !pair.place) return null;
   const apart = !pair.model,
-    label = SPEED.label(name);
-  if (judged(run, basis))
-    return {
-      text: WORDS.judged,
-      name: "judged",
-      value: null,
-      receipt: sheet({ ...words("speed"), label, value: "–", note: JUDGED }),
-    };
-  if (pair.busy) {
-    const busy = words("too_busy");
-    return {
-      text: busy.label,
-      name: "busy",
-      value: null,
-      receipt: sheet({ ...words("speed"), label, value: "–", note: busy.formula }),
-    };
-  }
-  const { note, ...it } = words("speed"),
-    { terms } = DEFINITIONS.tokens_per_second;
-  return {
-    text: WORDS.speed(mine / theirs, apart),
-    name: "speed",
-    value: mine / theirs,
-    receipt: sheet({
-      ...it,
-      label,
-      value: `${(mine / theirs).toFixed(2)}×`,
-      terms: SPEED.terms(fill(terms, here), fill(terms, there), name),
-      counts: ["gained", "time"],
-      note: apart ? `${note}. ${SPEED.apart}` : note,
-    }),
-  };
+    facts = { ...words("speed"), label: SPEED.label(name), value: "–" };
+  if (judged(run, basis)) return part("judged", WORDS.judged, null, { ...facts, note: JUDGED });
+  const { label, formula } = words("too_busy");
+  if (pair.busy) return part("busy", label, null, { ...facts, note: formula });
+  const { terms } = DEFINITIONS.tokens_per_second;
+  return part("speed", WORDS.speed(ratio, apart), ratio, {
+    ...facts,
+    value: `${ratio.toFixed(2)}×`,
+    terms: SPEED.terms(fill(terms, here), fill(terms, there), name),
+    counts: ["gained", "time"],
+    note: apart ? `${facts.note}. ${SPEED.apart}` : facts.note,
+  });
 }
 
-function accepted(run, sheet) {
-  const found = drafts(run);
-  if (!found) return null;
-  const share = found.accepted / found.drafted;
-  return {
-    text: WORDS.drafts(share),
-    name: "drafts",
-    value: share,
-    receipt: sheet({
-      ...words("acceptance_rate_of_drafted"),
-      value: `${(100 * share).toFixed(1)} %`,
-      terms: `${found.accepted} ÷ ${found.drafted}`,
-    }),
-  };
+function accepted(run, part) {
+  const made = drafts(run);
+  if (!made) return null;
+  const share = made.accepted / made.drafted,
+    facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${made.accepted} ÷ ${made.drafted}` };
+  return part("drafts", WORDS.drafts(share), share, { ...words("acceptance_rate_of_drafted"), ...facts });
 }
 
 /** The target's first; against the other run's only where both wrote all that they would: fewer tokens need fewer
     calls. */
-function calls(run, here, there, name, sheet, limited) {
+function calls(run, here, there, name, part, limited) {
   if (lost("target_calls", run).length) return [];
-  const alone = !here.draft_calls,
+  const { target_calls: own, draft_calls: beside, roles } = here,
+    alone = !beside,
     target = words("target_calls"),
-    other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
+    other = there.target_calls === null ? tr`not recorded` : String(there.target_calls),
+    label = alone ? CALLS.alone : target.label,
+    facts = { label, value: String(own), terms: CALLS.terms(roles, other, name), counts: ["calls"] },
+    drafted = { value: String(beside), terms: roles, note: CALLS.note };
   return [
-    {
-      text: WORDS.calls(here.target_calls, alone, limited ? null : there.target_calls),
-      name: "calls",
-      value: here.target_calls,
-      receipt: sheet({
-        ...target,
-        label: alone ? CALLS.alone : target.label,
-        value: String(here.target_calls),
-        terms: CALLS.terms(here.roles, other, name),
-        counts: ["calls"],
-      }),
-    },
-    !alone && {
-      text: WORDS.beside(here.draft_calls, besides(run)),
-      name: "draft",
-      value: here.draft_calls,
-      receipt: sheet({
-        ...words("draft_calls"),
-        value: String(here.draft_calls),
-        terms: here.roles,
-        note: CALLS.note,
-      }),
-    },
+    part("calls", WORDS.calls(own, limited ? null : there.target_calls), own, { ...target, ...facts }),
+    !alone && part("draft", WORDS.beside(beside, besides(run)), beside, { ...words("draft_calls"), ...drafted }),
   ];
 }
 
 /** What a rule for the end saved of the calls: the method must not be credited with it. */
-function ending({ end }, name, sheet) {
-  if (!end) return [];
-  const [after, calls] = end,
-    value = String(after),
-    terms = END.terms(after, calls, name),
-    { label, formula, note } = END;
-  return [
-    {
-      text: WORDS.end(after),
-      name: "end",
-      value: after,
-      receipt: sheet({ label, kind: "derived", value, formula, terms, note }),
-    },
-  ];
+function ending({ end }, name, part) {
+  if (!end) return null;
+  const [after, all] = end,
+    { label, formula, note } = END,
+    facts = { label, kind: "derived", value: String(after), formula, terms: END.terms(after, all, name), note };
+  return part("end", WORDS.end(after), after, facts);
 }
