@@ -31,18 +31,8 @@ let ids = 0;
 class Player {
   constructor(element, { group = "main", slot = 0, theme, title = "", forks = false }) {
     installTheme(theme);
-    Object.assign(this, {
-      element,
-      slot,
-      title,
-      group: groupNamed(group),
-      run: null,
-      t: 0,
-      last: null,
-      message: "",
-      spoken: 0,
-    });
-    this.#build(forks);
+    Object.assign(this, { slot, title, group: groupNamed(group), run: null, t: 0, last: null, message: "", spoken: 0 });
+    element.replaceChildren(this.#build(forks));
     this.context = this.#context(theme);
     this.views = new Shown(
       this.body,
@@ -63,25 +53,12 @@ class Player {
       onclick: (event) => event.target.closest(".dx-board") && this.fork.pick(),
     });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
-    this.fork = new Fork(this, forks, {
-      board: () => this.views.board(),
-      alone: () => this.#alone(),
-    });
+    this.fork = new Fork(this, forks, { board: () => this.views.board(), alone: () => this.#alone() });
     this.head = new Head(this.fork.button);
-    this.root = el(
-      "section",
-      {
-        class: "dx dx-panel",
-        tabindex: 0,
-        "aria-label": this.title || tr`Player ${this.slot + 1}`,
-        onkeydown: (event) => this.#key(event),
-      },
-      this.head.root,
-      this.alert,
-      this.body,
-      this.say,
-    );
-    this.element.replaceChildren(this.root);
+    const look = { class: "dx dx-panel", tabindex: 0, "aria-label": this.title || tr`Player ${this.slot + 1}` },
+      onkeydown = (event) => this.#key(event);
+    this.root = el("section", { ...look, onkeydown }, this.head.root, this.alert, this.body, this.say);
+    return this.root;
   }
 
   /** What a view may know of its player, and ask of it. */
@@ -106,8 +83,8 @@ class Player {
         this.#alone();
         this.fork.close();
       },
-      setLane: (lane) => this.#relook({ lane }),
-      setPeek: (peek) => this.#relook({ peek }),
+      setLane: (lane) => this.look({ lane }),
+      setPeek: (peek) => this.look({ peek }),
       setWhole: (whole) => {
         remember("whole", whole);
         this.#everywhere((member) => member.look({ whole }));
@@ -133,7 +110,11 @@ class Player {
     this.ends = new AbortController();
     const { signal } = this.ends;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#recolour(), { signal });
-    document.addEventListener("dx-pairs", () => this.#beside(), { signal });
+    const beside = () => {
+      this.met();
+      this.group.refresh();
+    };
+    document.addEventListener("dx-pairs", beside, { signal });
     window.addEventListener("beforeprint", () => this.views.tell("print"), { signal });
   }
 
@@ -245,20 +226,16 @@ Load the finished trace to see all of it.`,
 
   /** For tests. */
   debug() {
-    const { run, t } = this;
+    const { run, t } = this,
+      text = (token) => (token === null ? null : run.piece(token).text),
+      cells = run?.board(t) ?? [];
     return {
       state: this.root.dataset.state,
       step: t,
       message: this.message,
       views: this.views.all.map(({ entry }) => entry.name),
       steps: run?.length ?? 0,
-      board:
-        run?.board(t).map(({ position, token, state }) => ({
-          position,
-          token,
-          state,
-          text: token === null ? null : run.piece(token).text,
-        })) ?? [],
+      board: cells.map(({ position, token, state }) => ({ position, token, state, text: text(token) })),
       note: this.note.textContent,
       sums: run && { ...run.sums[t], tokens: run.tokens(t) },
     };
@@ -317,11 +294,6 @@ Load the finished trace to see all of it.`,
     this.#grown();
   }
 
-  #beside() {
-    this.met();
-    this.group.refresh();
-  }
-
   /** Runs of the group came, grew or went, or what is said of two of them came. */
   met() {
     this.views.tell("met");
@@ -334,8 +306,7 @@ Load the finished trace to see all of it.`,
   }
 
   #grown() {
-    const { run } = this;
-    const { context } = this;
+    const { run, context } = this;
     if (context.lane !== "" && context.lane !== "@author" && !run.lanes.has(context.lane))
       context.lane = run.canvas === null ? null : run.deciding;
     // where models take turns, who wrote a token is what the method is about
@@ -348,9 +319,8 @@ Load the finished trace to see all of it.`,
   /** All notes have one line, or two where one needs it: nothing moves from step to step. */
   #room() {
     const members = [...this.group.members],
-      long = Math.max(
-        ...members.map(({ run }) => Math.max(0, ...(run?.steps.map(({ note = "" }) => note.length) ?? []))),
-      ),
+      lengths = members.flatMap(({ run }) => run?.steps.map(({ note = "" }) => note.length) ?? []),
+      long = Math.max(0, ...lengths),
       wide = Math.min(...members.map(({ note }) => note.clientWidth || Infinity));
     for (const { note } of members) note.style.height = long * LETTER < wide ? "21px" : "";
   }
@@ -388,15 +358,10 @@ Load the finished trace to see all of it.`,
     return `${word} · ${place}`;
   }
 
-  #relook(change) {
-    Object.assign(this.context, change);
-    this.views.tell("relook");
-  }
-
   /** Another look at the same step: {lane, peek, unfolded}, or some of them. */
   look(change) {
-    if (this.run) this.#relook(change);
-    else Object.assign(this.context, change);
+    Object.assign(this.context, change);
+    this.views.tell("relook");
   }
 
   /** Opens or folds Details. */
@@ -412,7 +377,7 @@ Load the finished trace to see all of it.`,
     if (mode === this.mode || !this.run) return void (this.mode = mode);
     this.mode = mode;
     this.views.resize(true);
-    this.#relook({});
+    this.look({});
     this.#show();
   }
 
@@ -440,6 +405,4 @@ Load the finished trace to see all of it.`,
   }
 }
 
-export function mount(element, options) {
-  return new Player(element, options);
-}
+export const mount = (element, options) => new Player(element, options);

@@ -108,17 +108,11 @@ export class Run {
   }
 
   #sum(step) {
-    const { forwards, others, roles, work, layers, fed, model, method } = this.sums[this.length - 1];
-    const next = {
-      forwards,
-      others,
-      roles: { ...roles },
-      work,
-      layers: { ...layers },
-      fed: fed + step.tokens_fed,
-      model: model + step.model_seconds,
-      method: method + step.method_seconds,
-    };
+    const before = this.sums[this.length - 1],
+      next = { ...before, roles: { ...before.roles }, layers: { ...before.layers } };
+    next.fed += step.tokens_fed;
+    next.model += step.model_seconds;
+    next.method += step.method_seconds;
     for (const [role, n] of Object.entries(step.forwards)) {
       next.roles[role] = (next.roles[role] ?? 0) + n;
       next[this.target === null || role === this.target ? "forwards" : "others"] += n;
