@@ -50,29 +50,21 @@ function players() {
 }
 
 function look() {
-  if (!view || !ids.size || players().length < ids.size) return;
-  restore(
-    view,
-    players().map(([, panel]) => panel),
-    groupNamed("main"),
-  );
+  const shown = players().map(([, panel]) => panel);
+  if (!view || !ids.size || shown.length < ids.size) return;
+  restore(view, shown, groupNamed("main"));
   view = null;
 }
 
 /** The link to what the players show, as `query` with the whole address. */
 function link(group = groupNamed("main")) {
-  const shown = players().map(([slot, panel]) => ({
-    id: ids.get(slot),
-    axis: panel.axis(group.unit),
-    name: tr`player ${slot + 1}`,
-    panel,
-  }));
-  const found = query(
-    shown,
-    group,
-    shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"),
-  );
-  return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
+  const shown = players().map(([slot, panel]) => {
+      return { id: ids.get(slot), axis: panel.axis(group.unit), name: tr`player ${slot + 1}` };
+    }),
+    lanes = players().map(([, { context }]) => context.lane),
+    lane = lanes.find((name) => name && name !== "confidence"),
+    made = query(shown, group, lane);
+  return made?.text ? { text: `${location.origin}${location.pathname}?${made.text}` } : made;
 }
 
 /** The buttons that copy, whose module is fetched when the page shows them. */
@@ -126,8 +118,9 @@ function handOver(target) {
 
 /** Numbers outside the players ask for receipts by an event: {anchor, receipt, numbers, header}. */
 function answer() {
-  if (document.documentElement.dataset.receipts) return;
-  document.documentElement.dataset.receipts = "here";
+  const { dataset } = document.documentElement;
+  if (dataset.receipts) return;
+  dataset.receipts = "here";
   document.addEventListener("dx-receipt", async ({ detail }) => {
     const { showReceipt } = await load("receipt");
     showReceipt(detail);

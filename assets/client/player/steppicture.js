@@ -9,12 +9,14 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`. */
+/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) stand below the drawing. */
 export class StepPicture {
   layers = [];
+  sliders = [];
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers);
+    this.begin(run, dom, context, this.layers, ...this.sliders.map((slider) => slider.dom));
+    this.grow?.();
   }
 
   /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
@@ -33,9 +35,10 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  /** What is shown of a step, if it has that: the record that a view needs first. */
+  /** What is shown of a step, if it has that: the record that a view needs first, with something in its list `filled`. */
   told(step) {
-    return step[this.record];
+    const told = step[this.record];
+    return this.filled && !told?.[this.filled]?.length ? null : told;
   }
 
   /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`

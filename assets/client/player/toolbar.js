@@ -20,33 +20,18 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
   const units = Object.entries(UNITS).map(([unit, text]) =>
     el("button", { "data-unit": unit, onclick: () => group.setUnit(unit) }, text),
   );
-  const speed = select(
-    tr`Speed`,
-    SPEEDS.map((s) => [s, `${s}×`]),
-    1,
-    (s) => group.setSpeed(Number(s)),
-  );
-  const root = el(
-    "div",
-    {
-      class: "dx dx-toolbar",
-      role: "toolbar",
-      "aria-label": tr`Playback of all players`,
-      onkeydown: (event) => group.key(event),
-    },
-    el(
-      "div",
-      "dx-buttons",
+  const speeds = SPEEDS.map((s) => [s, `${s}×`]),
+    speed = select(tr`Speed`, speeds, 1, (s) => group.setSpeed(Number(s))),
+    buttons = [
       button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
       button(tr`Step back`, "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
       play,
       button(tr`Step forward`, "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),
-    ),
-    slider,
-    place,
-    el("div", { class: "dx-units", role: "group", "aria-label": tr`Clock` }, ...units),
-    speed,
-  );
+    ],
+    clock = el("div", { class: "dx-units", role: "group", "aria-label": tr`Clock` }, ...units),
+    look = { class: "dx dx-toolbar", role: "toolbar", "aria-label": tr`Playback of all players` },
+    onkeydown = (event) => group.key(event),
+    root = el("div", { ...look, onkeydown }, el("div", "dx-buttons", ...buttons), slider, place, clock, speed);
   const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
   slider.addEventListener("input", () => {
     group.pause();

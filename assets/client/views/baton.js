@@ -35,13 +35,9 @@ export function costs(steps, models, large, prompt) {
 }
 
 export class Baton extends StepPicture {
+  layers = ["areas", "lines", "cells", "batons", "gauge"];
+  sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
   none = tr`No choice at this step.`;
-
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
-    this.begin(run, dom, context, ["areas", "lines", "cells", "batons", "gauge"], this.sliding.dom);
-    this.grow();
-  }
 
   grow() {
     this.models = Object.fromEntries(this.run.header.models.map(({ role, parameters = 0 }) => [role, parameters]));

@@ -18,16 +18,10 @@ const HEAD = 26,
   LETTER = 7.4;
 
 export class Boundary extends StepPicture {
+  layers = ["early", "blocks", "late", "cells"];
+  sliding = new Sliding(this, "boundary.tau", tr`line end’s threshold τ`, tr`Threshold of a line end`);
+  filled = "at";
   none = tr`No block was chosen in this step.`;
-
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, "boundary.tau", tr`line end’s threshold τ`, tr`Threshold of a line end`);
-    this.begin(run, dom, context, ["early", "blocks", "late", "cells"], this.sliding.dom);
-  }
-
-  told({ boundary }) {
-    return boundary?.at.length ? boundary : null;
-  }
 
   /** Where the block ends, the position after it, and what is written. */
   #block({ end }) {

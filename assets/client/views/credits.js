@@ -18,16 +18,10 @@ const LEFT = 58,
   WORDS = 38; // above bars: a line of words and the number on a bar
 
 export class Credits extends StepPicture {
+  layers = ["odd", "streaks", "line", "bars", "trail", "cells"];
+  alpha = new Sliding(this, "credits.token", tr`credit strength α`, tr`Credit strength α`, [0, 2, 0.1]);
+  filled = "rows";
   none = tr`No place is open in this step.`;
-
-  load(run, dom, context) {
-    this.alpha = new Sliding(this, "credits.token", tr`credit strength α`, tr`Credit strength α`, [0, 2, 0.1]);
-    this.begin(run, dom, context, ["odd", "streaks", "line", "bars", "trail", "cells"], this.alpha.dom);
-  }
-
-  told({ credits }) {
-    return credits?.rows.length ? credits : null;
-  }
 
   /** Of each row its token and probability with credit of a strength, and whether it is written, as the method answers;
    * null where it was not asked. */

@@ -30,13 +30,9 @@ const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] }
 const below = ({ confidence, eta }) => confidence.at(-1) < eta;
 
 export class EarlyExit extends StepPicture {
+  layers = ["lift", "floors", "plain", "rises", "cells", "line", "hops"];
+  sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
   none = tr`No draft was made in this step.`;
-
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
-    const layers = ["lift", "floors", "plain", "rises", "cells", "line", "hops"];
-    this.begin(run, dom, context, layers, this.sliding.dom);
-  }
 
   also(exit, step) {
     const sure = exit?.confidence ?? [];

@@ -62,11 +62,8 @@ export function replaced(steps) {
 
 export class Edits extends StepPicture {
   layers = ["bars", "lines", "moves", "struck", "cells"];
+  filled = "positions";
   none = tr`Nothing is decided in this step: what is finished is stored.`;
-
-  told({ edits }) {
-    return edits?.positions.length ? edits : null;
-  }
 
   #word(token) {
     return token === this.run.mask ? "?" : glyphs(this.run.piece(token).text);

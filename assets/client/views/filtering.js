@@ -25,14 +25,10 @@ const TALL = 56, // a bar of 1
   STRIP = 70;
 
 export class Filtering extends StepPicture {
+  layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
+  tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
+  theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
   none = tr`No filter was asked in this step.`;
-
-  load(run, dom, context) {
-    this.tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
-    this.theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
-    const layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
-    this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
-  }
 
   also(told) {
     const n = told ? this.tau.decided(this.#recorded(told)).length : 0,

@@ -4,7 +4,7 @@
 import { CHIP } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { paint } from "../player/pixels.js";
+import { pictureOf } from "../player/pixels.js";
 import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -33,13 +33,9 @@ export function items(board, first, printed, eos) {
 }
 
 export class Form extends StepPicture {
+  layers = ["photo", "cells", "fields", "ghost"];
+  theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
   none = tr`No form was recorded in this step.`;
-
-  load(run, dom, context) {
-    this.canvas = document.createElement("canvas");
-    this.theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
-    this.begin(run, dom, context, ["photo", "cells", "fields", "ghost"], this.theta.dom);
-  }
 
   also(form) {
     const above = this.theta.decided(0),
@@ -51,10 +47,7 @@ export class Form extends StepPicture {
 
   #photo() {
     const pixels = this.run.steps[0]?.vision?.pixels;
-    if (pixels && this.drawn !== pixels) {
-      paint(this.canvas, pixels);
-      Object.assign(this, { drawn: pixels, url: this.canvas.toDataURL() });
-    }
+    if (pixels && this.drawn !== pixels) Object.assign(this, { drawn: pixels, url: pictureOf(pixels) });
     return pixels ? SIDE : 0;
   }
 

@@ -53,14 +53,14 @@ const recorded = (step) =>
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 
 export class Judged extends StepPicture {
+  layers = ["alone", "standard", "bars", "line", "cells", "axis", "across", "dots"];
+  sliding = new Sliding(this, "judged.delta", "δ", tr`The judge's threshold`);
   none = tr`Nothing was drafted in this step.`;
 
   load(run, dom, context) {
-    this.sliding = new Sliding(this, "judged.delta", "δ", tr`The judge's threshold`);
+    super.load(run, dom, context);
     const key = Object.values(FATES).map(([state, words]) => legend(context.theme, state, words));
-    this.key = el("div", "dx-legend", ...key);
-    const layers = ["alone", "standard", "bars", "line", "cells", "axis", "across", "dots"];
-    this.begin(run, dom, context, layers, this.sliding.dom, this.key);
+    dom.append((this.key = el("div", "dx-legend", ...key)));
   }
 
   told(step) {

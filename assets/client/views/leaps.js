@@ -25,18 +25,11 @@ const row = (told, p, near, yes) => ({
 });
 
 export class Leaps extends StepPicture {
+  layers = ["near", "odd", "line", "bars", "arcs", "cells"];
+  radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
+  relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
+  filled = "at";
   none = tr`No place of a block is open in this step.`;
-
-  load(run, dom, context) {
-    this.radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
-    this.relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
-    const layers = ["near", "odd", "axis", "line", "bars", "arcs", "cells"];
-    this.begin(run, dom, context, layers, this.radius.dom, this.relaxed.dom);
-  }
-
-  told({ leaps }) {
-    return leaps?.at.length ? leaps : null;
-  }
 
   #moved(told) {
     const { radius, relaxed } = this;
