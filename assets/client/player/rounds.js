@@ -47,6 +47,16 @@ export function rowsOf(tree) {
   return { rows, accepted: path.length };
 }
 
+/** How far below its root each row of a tree hangs. */
+export function depthsOf(parents) {
+  const depths = [];
+  for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
+  return depths;
+}
+
+/** The rows of a tree that hang below one of them. */
+export const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
+
 /** Rows of a tree that the drafter went on from, from the root down: below the root over `first`, if that is one; else
  * over what was accepted, or is best ranked. */
 export function pathOf({ parents, accepted }, rows, first) {

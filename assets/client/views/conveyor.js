@@ -5,7 +5,7 @@
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { depthsOf, pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Belts } from "./belts.js";
@@ -13,8 +13,6 @@ import { Belts } from "./belts.js";
 export const view = { name: "Conveyor", title: "Each guess drops back in", place: 47, needs: ["rankings"] };
 
 const NARROW = 720;
-
-const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
 
 export class Conveyor extends Belts {
   none = tr`No draft was made in this step.`;
@@ -95,8 +93,10 @@ export class Conveyor extends Belts {
   draw(told, { tree }, next) {
     const narrow = this.width < NARROW,
       paths = this.#paths(told, tree),
-      depths = (step) => (this.told(step)?.rows ?? []).map((row) => depthOf(step.tree.parents, row)),
-      deepest = this.most((step) => Math.max(0, ...depths(step))),
+      deepest = this.most((step) => {
+        const depths = depthsOf(step.tree?.parents ?? []);
+        return Math.max(0, ...(this.told(step)?.rows ?? []).map((row) => depths[row] + 1));
+      }),
       shown = new Set([...paths.kept, ...(paths.other ?? [])]),
       { high, labels, beads } = this.lanes(this.#lanes(told, tree, narrow, paths), narrow, deepest, shown);
     this.frame(high, labels);

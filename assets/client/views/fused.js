@@ -6,7 +6,7 @@ import { CHIP } from "../player/chips.js";
 import { cut, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { render } from "../player/render.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -27,16 +27,6 @@ const LISTS = 44, // from the top
   LETTER = 7.4;
 
 const wide = (text) => LETTER * [...text].length + 12; // of a chip
-
-/** The rows of a tree that hang below one of them. */
-const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
-
-/** How deep a tree is. */
-function deepest({ parents }) {
-  const depths = [];
-  for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
-  return Math.max(...depths);
-}
 
 /** Of the places of these steps that were checked, how many first guesses were the target's token: by place
  * [right, checked]. */
@@ -59,7 +49,7 @@ export class Fused extends StepPicture {
     const { width } = this,
       roomy = width >= NARROW,
       path = pathOf(tree, [...tree.tokens.keys()]).filter((row) => below(tree, row).length),
-      levels = this.most((step) => this.told(step) && deepest(step.tree)),
+      levels = this.most((step) => this.told(step) && Math.max(...depthsOf(step.tree.parents))),
       most = Math.min(SHOWN, this.run.header.params?.top_k ?? SHOWN),
       left = roomy ? 204 : 74,
       w = Math.min(270, (width - left - (roomy ? 84 : 34)) / levels),

@@ -5,7 +5,7 @@
 import { unpack } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { below, pathOf, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
@@ -41,12 +41,12 @@ export class Fusion extends Floors {
     return pathOf(tree, rows).map((row, i, path) => {
       const index = rows.indexOf(row),
         own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null,
-        below = tree.parents.flatMap((parent, child) => (parent === row && child ? [child] : [])),
-        next = path[i + 1] ?? below.find((child) => tree.accepted[child]) ?? below[0],
+        children = below(tree, row),
+        next = path[i + 1] ?? children.find((child) => tree.accepted[child]) ?? children[0],
         [alone] = readings[0].rankings[index].tokens,
         { tokens, chances } = readings[W - 1].rankings[index];
       const items = tokens.map((token, rank) => {
-        const child = below.find((one) => tree.tokens[one] === token);
+        const child = children.find((one) => tree.tokens[one] === token);
         const state = child ? nodes[child].state : token === own ? "correction" : "";
         return { token, chance: chances[rank], state, row: child };
       });
