@@ -174,23 +174,28 @@ const chains = {
   },
 };
 laws("a chain of thought left alone", [340, 420, 700, 1150], chains, (one, width) => {
-  const made = left.layout({ ...one, width }),
-    cards = (all) => all.map(({ at, wide: w }) => ({ x: numbers(at)[0], y: numbers(at)[1], w, h: left.CARD }));
-  const end = (all) => numbers(all.at(-1).at)[0] + all.at(-1).wide;
-  for (const one of made.tail.map(box)) {
-    assert.ok(Math.abs(one.x - end(made.own)) < 12 && Math.abs(one.right - end(made.alone)) < 12, "what was saved");
-    assert.ok(made.own[0] && box(cards(made.alone)[0]).foot < one.foot && cards(made.alone)[0].y > one.y);
+  const { height, labels, own, alone, ...made } = left.layout({ ...one, width }),
+    placed = ([{ transform }, ...parts]) => {
+      const [x, y] = numbers(transform);
+      return { x, y, w: parts.find(([tag]) => tag === "rect")[1].width, h: left.CARD };
+    },
+    cards = { own: own.map(placed), alone: alone.map(placed) },
+    tail = made.tail.map(([, frame]) => frame),
+    end = (all) => all.at(-1).x + all.at(-1).w;
+  for (const one of tail.map(box)) {
+    assert.ok(Math.abs(one.x - end(cards.own)) < 12 && Math.abs(one.right - end(cards.alone)) < 12, "what was saved");
+    assert.ok(own[0] && box(cards.alone[0]).foot < one.foot && cards.alone[0].y > one.y);
   }
-  for (const { at, room } of made.tabs) {
-    const wide = made.own.find((card) => numbers(card.at)[0] === numbers(at)[0])?.wide ?? 0;
-    assert.equal(Math.round(room), Math.round(Math.max(60, wide)), "as much room as its card");
+  for (const { x, w } of made.tabs.map(placed)) {
+    const wide = cards.own.find((card) => card.x === x)?.w ?? 0;
+    assert.equal(Math.round(w), Math.round(Math.max(60, wide)), "as much room as its card");
   }
   return {
     equal: [[made.tabs.length, count(one.done, ({ put, before, after }) => put || before - after > 0.005)]],
-    ...{ height: made.height, labels: made.labels },
-    boxes: { own: cards(made.own), alone: cards(made.alone), tail: made.tail },
+    ...{ height, labels },
+    boxes: { ...cards, tail },
     counts: { own: one.own.starts.length, alone: one.alone.starts.length, tail: Number(one.over) },
-    rows: [made.own, made.alone].map((all) => all.map(({ at }) => numbers(at)[0])),
+    rows: [cards.own, cards.alone].map((all) => all.map(({ x }) => x)),
   };
 });
 test("cards lie side by side in the order of their text", () => {

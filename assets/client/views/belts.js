@@ -101,7 +101,7 @@ export class Belts extends StepPicture {
       left = place.x + 4,
       column = Math.min(112, 0.52 * w),
       most = w - column - (narrow ? 52 : 104),
-      must = items.filter(({ row, token }) => this.shown.has(row) || token === own).map(({ rank }) => rank);
+      must = [...items.keys()].filter((rank) => this.shown.has(items[rank].row) || items[rank].token === own);
     place.lines = new Map();
     shownRanks(items.length, must).forEach((rank, i) => {
       const { token, chance, state, row } = items[rank],

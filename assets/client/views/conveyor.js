@@ -5,7 +5,7 @@
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { depthsOf, pathOf, rowsOf } from "../player/rounds.js";
+import { depthsOf, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Belts } from "./belts.js";
@@ -52,13 +52,8 @@ export class Conveyor extends Belts {
     const { rows: nodes } = rowsOf(tree),
       box = (row) => ({ token: tree.tokens[row], state: nodes[row].state });
     return path.map((row, i) => {
-      const { tokens, chances } = ranked[rows.indexOf(row)],
-        own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null;
-      const items = tokens.map((token, rank) => {
-        const at = tree.parents.findIndex((parent, child) => parent === row && tree.tokens[child] === token),
-          state = at > 0 ? nodes[at].state : token === own ? "correction" : "";
-        return { token, rank, chance: chances[rank], state, row: at };
-      });
+      const own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null,
+        items = rankedAt(ranked[rows.indexOf(row)], tree, nodes, row, own);
       return { row, items, own, known: path.slice(0, i + 1).map(box), drops: [box(row)] };
     });
   }
@@ -70,7 +65,7 @@ export class Conveyor extends Belts {
         above = paths.flatMap((path) => path?.slice(i, i + 1) ?? []),
         drops = [...new Set(above.map((row) => tree.tokens[row]))].map((token) => ({ token }));
       const items = tokens.map((token, rank) => ({
-        ...{ token, rank, chance: chances[rank], row: -1 },
+        ...{ token, chance: chances[rank], row: -1 },
         state: token === own ? "old" : "",
       }));
       return { row: -1, items, own, known: [], drops };

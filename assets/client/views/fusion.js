@@ -5,7 +5,7 @@
 import { unpack } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
-import { below, pathOf, rowsOf } from "../player/rounds.js";
+import { below, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
@@ -44,12 +44,7 @@ export class Fusion extends Floors {
         children = below(tree, row),
         next = path[i + 1] ?? children.find((child) => tree.accepted[child]) ?? children[0],
         [alone] = readings[0].rankings[index].tokens,
-        { tokens, chances } = readings[W - 1].rankings[index];
-      const items = tokens.map((token, rank) => {
-        const child = children.find((one) => tree.tokens[one] === token);
-        const state = child ? nodes[child].state : token === own ? "correction" : "";
-        return { token, chance: chances[rank], state, row: child };
-      });
+        items = rankedAt(readings[W - 1].rankings[index], tree, nodes, row, own);
       return {
         ...{ row, index, own, next, items, token: tree.tokens[row], state: nodes[row].state, cosine: cosines[index] },
         alone: { token: alone, chance: readings[0].rankings[index].chances[0] },

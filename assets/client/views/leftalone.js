@@ -28,13 +28,6 @@ const KINDS = {
   answer: { name: tr`answer`, state: "accepted" },
 };
 
-const cardOf = ({ at, state, wide, size, text, title }) => [
-  { transform: at, "data-s": state },
-  ["title", {}, title],
-  ["rect", { height: CARD, rx: 7, width: wide }],
-  ["text", { ...MIDDLE, y: 27, x: wide / 2, style: `font-size:${size}` }, text],
-];
-
 export class LeftAlone extends StepPicture {
   layers = ["tail", "own", "alone", "tabs", "cuts"];
   none = tr`The model left alone was not recorded in this step.`;
@@ -82,7 +75,7 @@ export class LeftAlone extends StepPicture {
       { tabs: done, stop } = this.#done(this.t),
       ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
       text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
-      made = layout({
+      { height, labels, ...layers } = layout({
         own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
         alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
         longest: this.#longest(),
@@ -91,20 +84,8 @@ export class LeftAlone extends StepPicture {
         stop,
         width,
       });
-    const tabs = made.tabs.map(({ at, state, room, first, second }) => [
-        { transform: at, "data-s": state },
-        ["rect", { rx: 5, height: 40, y: -48, width: room }],
-        ["text", { x: 8, y: -32 }, first],
-        ["text", { x: 8, y: -15, style: "fill:var(--ink)" }, second],
-      ]),
-      drawn = this.paint(made.height, made.labels, {
-        own: made.own.map(cardOf),
-        alone: made.alone.map(cardOf),
-        cuts: made.cut.map((d) => ["path", { d, class: "dx-eta", "data-s": "rejected" }]),
-        tail: made.tail.map((box) => ["rect", { class: "dx-lift dx-plain", rx: 6, ...box }]),
-        tabs,
-      });
-    return done.at(-1)?.at === own.length - 1 ? drawn.tabs.slice(-1) : [];
+    const { tabs } = this.paint(height, labels, layers);
+    return done.at(-1)?.at === own.length - 1 ? tabs.slice(-1) : [];
   }
 
   /** The longer text of the whole run, in characters. */
@@ -139,8 +120,8 @@ export function cards(texts, { starts, kinds }) {
 /** A label from x on, or up to x where it has no room on the right. */
 const beside = (x, y, width, wide) => (x + wide > width ? [Math.max(x - 14, wide), y, "end"] : [x, y, "start"]);
 
-/** Both texts, own and alone, {texts of tokens, starts, kinds, sign}, on one scale: {height, labels, own, alone, cut,
- * tail, tabs}. longest: characters of the longer text in the end; over: whether both are; stop: {value, threshold} or
+/** Both texts, own and alone, {texts of tokens, starts, kinds, sign}, on one scale: {height, labels, own, alone,
+ * cuts, tail, tabs: as they are drawn}. longest: characters of the longer text in the end; over: whether both are; stop: {value, threshold} or
  * null; done: what was put in. */
 export function layout({ own, alone, longest, over, stop, done, width }) {
   const rows = [cards(own.texts, own), cards(alone.texts, alone)],
@@ -155,18 +136,19 @@ export function layout({ own, alone, longest, over, stop, done, width }) {
       [4, 16, "start", `${ours} ${sign(rows[0], own)}`],
       [4, PLAIN - 14, "start", `${heading} ${sign(rows[1], alone)}`],
     ],
-    drawn = [boxes(rows[0], OWN, x, w, labels), boxes(rows[1], PLAIN, x, w, labels)],
-    saved = over ? Math.max(0, ends[1] - ends[0]) : 0;
-  if (stop) labels.push(...stopped(stop, x(ends[0]) + 10, width));
-  if (saved)
-    labels.push([...beside(x(ends[0]) + 8, PLAIN + CARD + 52, width, 200), tr`${many(saved, "character")} saved`]);
+    layers = { own: boxes(rows[0], OWN, x, w, labels), alone: boxes(rows[1], PLAIN, x, w, labels) },
+    saved = over ? Math.max(0, ends[1] - ends[0]) : 0,
+    end = x(ends[0]),
+    line = { class: "dx-eta", "data-s": "rejected", d: `M${end + 3},${OWN - 8}V${PLAIN + CARD + 10}` },
+    box = { x: end + 3, y: PLAIN - 6, width: saved * w + 4, height: CARD + 34 };
+  if (stop) labels.push(...stopped(stop, end + 10, width));
+  if (saved) labels.push([...beside(end + 8, PLAIN + CARD + 52, width, 200), tr`${many(saved, "character")} saved`]);
   return {
     height: HIGH,
     labels,
-    own: drawn[0],
-    alone: drawn[1],
-    cut: over ? [`M${x(ends[0]) + 3},${OWN - 8}V${PLAIN + CARD + 10}`] : [],
-    tail: saved ? [{ x: x(ends[0]) + 3, y: PLAIN - 6, width: saved * w + 4, height: CARD + 34 }] : [],
+    ...layers,
+    cuts: over ? [["path", line]] : [],
+    tail: saved ? [["rect", { class: "dx-lift dx-plain", rx: 6, ...box }]] : [],
     tabs: tabs(done, rows[0], x),
   };
 }
@@ -187,14 +169,13 @@ function boxes(items, y, x, w, labels) {
       wide = Math.max(4, (to - from) * w - 4),
       room = Math.floor(wide / Math.max(7.4, Math.min(10.4, w * 0.78)));
     if (wide > 7 * name.length) labels.push([x(from) + wide / 2, y + CARD + 18, "middle", name]);
-    return {
-      at: `translate(${x(from).toFixed(1)},${y})`,
-      state,
-      wide,
-      size: `${Math.max(12, Math.min(17, w * 1.25))}px`,
-      text: text && room < 1 ? "…" : cut(text, room),
-      title: `${name}: ${text}`,
-    };
+    const size = `font-size:${Math.max(12, Math.min(17, w * 1.25))}px`;
+    return [
+      { transform: `translate(${x(from).toFixed(1)},${y})`, "data-s": state },
+      ["title", {}, `${name}: ${text}`],
+      ["rect", { height: CARD, rx: 7, width: wide }],
+      ["text", { ...MIDDLE, y: 27, x: wide / 2, style: size }, text && room < 1 ? "…" : cut(text, room)],
+    ];
   });
 }
 
@@ -205,18 +186,17 @@ function tabs(done, own, x) {
     .map(({ at, drawn, put, before, after }) => {
       const card = own.find(({ start }) => start === at) ?? own.at(-1),
         room = Math.max(60, x(card?.to ?? 0) - x(card?.from ?? 0) - 4),
+        wide = room > 150,
         mark = drawn === null ? tr`phrase put in` : tr`✕ ‘${drawn}’ (unsure) → sure`,
         short = drawn === null ? "+" : `✕ ${drawn}`,
-        chance = room > 110 ? tr`chance of doubt` : tr`doubt`;
-      return {
-        at: `translate(${x(card?.from ?? 0).toFixed(1)},${OWN})`,
-        state: put ? "new" : "unreached",
-        room,
-        first: put ? (room > 150 ? mark : short) : chance,
-        second:
-          room > 150 && put
-            ? tr`doubt ${percent(before)} → ${percent(after)}`
-            : `${room > 96 ? percent(before) : ""} → ${percent(after)}`,
-      };
+        chance = room > 110 ? tr`chance of doubt` : tr`doubt`,
+        shares = `${room > 96 ? percent(before) : ""} → ${percent(after)}`,
+        second = wide && put ? tr`doubt ${percent(before)} → ${percent(after)}` : shares;
+      return [
+        { transform: `translate(${x(card?.from ?? 0).toFixed(1)},${OWN})`, "data-s": put ? "new" : "unreached" },
+        ["rect", { rx: 5, height: 40, y: -48, width: room }],
+        ["text", { x: 8, y: -32 }, put ? (wide ? mark : short) : chance],
+        ["text", { x: 8, y: -15, style: "fill:var(--ink)" }, second],
+      ];
     });
 }
