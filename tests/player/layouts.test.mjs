@@ -133,15 +133,15 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
   return {
     equal: [
       [count(made.marks, isNew), written],
-      [made.ends[1] !== "", told.end < told.length], // scissors where an end mark cut
+      [made.scissors[1][1].d !== "", told.end < told.length], // where an end mark cut
     ],
     ...{ height: made.height, labels: made.labels },
     boxes: {
       cells: made.cells.map((one) => middle(one, 20, 10)),
       marks: made.marks.map(({ x, w, foot, value }) => middle({ x, y: foot - 56 * value }, w, 56 * value)),
-      nets: made.nets.map((one) => one.box),
-      odd: made.odd,
-      strip: made.strip,
+      nets: made.net.map(([, , [, frame]]) => frame),
+      odd: made.odd.map(([, frame]) => frame),
+      strip: made.strip.map(([, frame]) => frame),
     },
     counts: {
       cells: 2 * own.length,
@@ -149,7 +149,7 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
       odd: count(own, (yes, i) => yes !== plain[i]),
       strip: 10,
     },
-    rows: [made.strip.map(({ x }) => x)],
+    rows: [made.strip.map(([, { x }]) => x)],
   };
 });
 

@@ -1,8 +1,7 @@
 // The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
 
-import { groupNamed } from "./clock.js";
+import { cursor, groupNamed } from "./clock.js";
 import { openForks } from "./fork.js";
-import { query, restore } from "./link.js";
 import { add, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
@@ -54,6 +53,36 @@ function look() {
   if (!view || !ids.size || shown.length < ids.size) return;
   restore(view, shown, groupNamed("main"));
   view = null;
+}
+
+/** Puts players to where a link points. view: {clock?, step?, of?, lane?}. */
+function restore(view, panels, group) {
+  if (view.clock) group.setUnit(view.clock);
+  if (view.lane) for (const panel of panels) if (panel.run?.lanes.has(view.lane)) panel.context.setLane(view.lane);
+  if (view.step !== undefined) panels[(view.of ?? 1) - 1]?.seek(view.step);
+}
+
+/** {text}: what to show again, as a query; null if nothing is shown, {without} if a run has no id. shown: [{id, run,
+ * axis}] by player; stood: whether to name the step. */
+function query(shown, { unit, x, stood }, lane) {
+  if (!shown.length) return null;
+  const without = shown.filter(({ id }) => !id).map(({ name }) => name);
+  if (without.length) return { without };
+  const lengths = shown.map(({ axis }) => axis.length),
+    longest = lengths.indexOf(Math.max(...lengths));
+  const inside = shown.findIndex(({ axis }) => axis.length > 1 && axis[axis.length - 1] >= x),
+    lead = inside < 0 ? longest : inside;
+  const ids = shown.map(({ id }) => id),
+    kept = ids.some((id) => /^[0-9a-f]{16,64}$/.test(id));
+  const parts = [[kept ? "run" : "gallery", ids.join(",")]];
+  const step = stood && cursor(shown[lead].axis, x);
+  if (step) parts.push(["step", step]);
+  if (step && lead) parts.push(["of", lead + 1]);
+  if (unit !== "steps") parts.push(["clock", unit]);
+  if (lane) parts.push(["lane", lane]);
+  return {
+    text: parts.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&"),
+  };
 }
 
 /** The link to what the players show, as `query` with the whole address. */

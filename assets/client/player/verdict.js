@@ -11,45 +11,8 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 const many = (n, what) => counted(n, what, n.toLocaleString("en"));
 
-export const WORDS = {
-  waits: tr`The verdict comes when all runs were shown to their end.`,
-  same: (name) => tr`same text as ${name}`,
-  far: (name) => tr`same text as ${name} as far as both go`,
-  respelled: (name) => tr`same text as ${name}, in other tokens`,
-  differs: (name, n, unit) =>
-    n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
-  judged: tr`speed: measured above, in repeated runs`,
-  speed: (ratio, apart) => tr`${times(ratio)} tokens/s in one run${apart ? tr` on another model` : ""}`,
-  drafts: (share) => tr`${percent(share)} of drafts accepted`,
-  calls: (n, other) => `${many(n, "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
-  end: (n) => tr`its rule for the end, not the method, saves ${n} of these`,
-  beside: (n, what) => tr`${many(n, what)} beside`,
-};
-const SPEED = {
-  label: (name) => tr`Tokens per second over those of ${name}`,
-  terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
-  apart: tr`The two runs have other models, so the method is not all that differs`,
-};
-const JUDGED = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
-const CALLS = {
-  alone: tr`Model calls`,
-  terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
-  note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
-};
-const END = {
-  label: tr`Model calls of the control after its end`,
-  formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
-  terms: (n, all, name) => tr`${n} of the ${all} of ${name}`,
-  note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
-method alone`,
-};
-const CHECK = {
-  label: tr`Answer`,
-  right: tr`✓ right`,
-  wrong: tr`✗ wrong`,
-  formula: tr`the task's exact check of the text`,
-  expected: (text) => tr`expected: ${text}`,
-};
+export const WORDS = { waits: tr`The verdict comes when all runs were shown to their end.` };
+
 /** What is said of a number of definitions.js, in the reader's language. */
 const words = (name) => {
   const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
@@ -107,35 +70,43 @@ export function verdict(run, basis) {
 /** Right or wrong by the task's exact check, before anything else is praised. */
 function mark({ verdict: checked }, part) {
   if (!checked) return null;
-  const { right, expected } = checked,
-    { label, formula } = CHECK,
-    terms = right ? "" : CHECK.expected(expected);
-  return part("check", right ? CHECK.right : CHECK.wrong, right, { label, kind: "derived", formula, terms });
+  const { right, expected } = checked;
+  return part("check", right ? tr`✓ right` : tr`✗ wrong`, right, {
+    label: tr`Answer`,
+    kind: "derived",
+    formula: tr`the task's exact check of the text`,
+    terms: right ? "" : tr`expected: ${expected}`,
+  });
 }
 
 function textual({ unit, at, count, limited, respelled }, name, part) {
-  const same = at === null,
-    differs = same ? WORDS[limited ? "far" : "same"](name) : WORDS.differs(name, at, unit),
-    terms = tr`${many(same ? count : at, unit)} are the same`;
-  return part("text", respelled ? WORDS.respelled(name) : differs, undefined, { ...words(`same_${unit}s`), terms });
+  const same = limited ? tr`same text as ${name} as far as both go` : tr`same text as ${name}`,
+    differs = at ? tr`text differs from ${name} after ${many(at, unit)}` : tr`another text than ${name}`,
+    said = respelled ? tr`same text as ${name}, in other tokens` : at === null ? same : differs,
+    terms = tr`${many(at ?? count, unit)} are the same`;
+  return part("text", said, undefined, { ...words(`same_${unit}s`), terms });
 }
 
 function speed(here, there, run, basis, pair, name, part) {
   const [mine, theirs] = [rate(here), rate(there)],
     ratio = mine / theirs;
   if (!mine || !theirs || !Number.isFinite(ratio) || !pair.place) return null;
-  const apart = !pair.model,
-    facts = { ...words("speed"), label: SPEED.label(name), value: "–" };
-  if (judged(run, basis)) return part("judged", WORDS.judged, null, { ...facts, note: JUDGED });
+  const facts = { ...words("speed"), label: tr`Tokens per second over those of ${name}`, value: "–" };
+  if (judged(run, basis)) {
+    const note = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
+    return part("judged", tr`speed: measured above, in repeated runs`, null, { ...facts, note });
+  }
   const { label, formula } = words("too_busy");
   if (pair.busy) return part("busy", label, null, { ...facts, note: formula });
-  const { terms } = DEFINITIONS.tokens_per_second;
-  return part("speed", WORDS.speed(ratio, apart), ratio, {
+  const { terms } = DEFINITIONS.tokens_per_second,
+    apart = tr`The two runs have other models, so the method is not all that differs`,
+    said = tr`${times(ratio)} tokens/s in one run${pair.model ? "" : tr` on another model`}`;
+  return part("speed", said, ratio, {
     ...facts,
     value: `${ratio.toFixed(2)}×`,
-    terms: SPEED.terms(fill(terms, here), fill(terms, there), name),
+    terms: tr`${fill(terms, here)} here, divided by ${fill(terms, there)} in ${name}`,
     counts: ["gained", "time"],
-    note: apart ? `${facts.note}. ${SPEED.apart}` : facts.note,
+    note: pair.model ? facts.note : `${facts.note}. ${apart}`,
   });
 }
 
@@ -144,7 +115,10 @@ function accepted(run, part) {
   if (!made) return null;
   const share = made.accepted / made.drafted,
     facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${made.accepted} ÷ ${made.drafted}` };
-  return part("drafts", WORDS.drafts(share), share, { ...words("acceptance_rate_of_drafted"), ...facts });
+  return part("drafts", tr`${percent(share)} of drafts accepted`, share, {
+    ...words("acceptance_rate_of_drafted"),
+    ...facts,
+  });
 }
 
 /** The target's first; against the other run's only where both wrote all that they would: fewer tokens need fewer
@@ -152,23 +126,34 @@ function accepted(run, part) {
 function calls(run, here, there, name, part, limited) {
   if (lost("target_calls", run).length) return [];
   const { target_calls: own, draft_calls: beside, roles } = here,
-    alone = !beside,
+    theirs = there.target_calls,
     target = words("target_calls"),
-    other = there.target_calls === null ? tr`not recorded` : String(there.target_calls),
-    label = alone ? CALLS.alone : target.label,
-    facts = { label, value: String(own), terms: CALLS.terms(roles, other, name), counts: ["calls"] },
-    drafted = { value: String(beside), terms: roles, note: CALLS.note };
-  return [
-    part("calls", WORDS.calls(own, limited ? null : there.target_calls), own, { ...target, ...facts }),
-    !alone && part("draft", WORDS.beside(beside, besides(run)), beside, { ...words("draft_calls"), ...drafted }),
-  ];
+    compared = limited || theirs === null || theirs === own ? "" : tr` instead of ${theirs}`;
+  const first = part("calls", many(own, "target") + compared, own, {
+    ...target,
+    label: beside ? target.label : tr`Model calls`,
+    value: String(own),
+    terms: tr`${roles}; in ${name} ${theirs === null ? tr`not recorded` : String(theirs)}`,
+    counts: ["calls"],
+  });
+  if (!beside) return [first];
+  const note = tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has \
+both`,
+    facts = { ...words("draft_calls"), value: String(beside), terms: roles, note };
+  return [first, part("draft", tr`${many(beside, besides(run))} beside`, beside, facts)];
 }
 
 /** What a rule for the end saved of the calls: the method must not be credited with it. */
 function ending({ end }, name, part) {
   if (!end) return null;
-  const [after, all] = end,
-    { label, formula, note } = END,
-    facts = { label, kind: "derived", value: String(after), formula, terms: END.terms(after, all, name), note };
-  return part("end", WORDS.end(after), after, facts);
+  const [after, all] = end;
+  return part("end", tr`its rule for the end, not the method, saves ${after} of these`, after, {
+    label: tr`Model calls of the control after its end`,
+    kind: "derived",
+    value: String(after),
+    formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
+    terms: tr`${after} of the ${all} of ${name}`,
+    note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
+method alone`,
+  });
 }

@@ -101,10 +101,11 @@ export class Arena {
       { height, boxes, words } = below(this, groups);
     render(this.beside, boxes, ({ x, w, y: top, name, start, end, own }) => {
       const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;",
-        said = !own && w > 8 * translated(name).length + 12 ? translated(name) : "";
+        part = translated(name),
+        said = !own && w > 8 * part.length + 12 ? part : "";
       return [
         { transform: `translate(${x.toFixed(1)},${top})` },
-        ["title", {}, `${translated(name)}: ${bytes(end - start)}`],
+        ["title", {}, `${part}: ${bytes(end - start)}`],
         ["rect", { width: Math.max(0.5, w - 1), height: ROW - 10, style: `${look}stroke:var(--text)` }],
         ["text", { x: 6, y: 17, style: "fill:var(--text)" }, said],
       ];

@@ -1,7 +1,6 @@
 // Belts of a conveyor: at each place what drops in, the state as what it knows, and the ranking that comes of it.
 
 import { CHIP } from "../player/chips.js";
-import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -18,6 +17,9 @@ const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its b
 
 const wide = (text) => CHAR * [...text].length + 12; // of a chip
 
+const DOWN = "v13m-5,-6l5,6l5,-6",
+  arrow = (d, state) => ["path", { class: "dx-arc", d, "data-s": state }];
+
 /** The ranks that a list shows: the first ones, and in place of the last of them those that it must show. */
 export function shownRanks(n, must) {
   const ranks = [...new Set(must)].slice(0, SHOWN);
@@ -28,8 +30,8 @@ export function shownRanks(n, must) {
 export class Belts extends StepPicture {
   layers = ["belts", "arrows", "beads", "lists", "cells"];
 
-  /** Lanes one below the other, or in a narrow panel side by side: {high, labels, beads}. shown: rows of the tree that
-   * lists must show. */
+  /** Lanes one below the other, or in a narrow panel side by side; returns the nodes by layer. shown: rows of the tree
+   * that lists must show. */
   lanes(lanes, narrow, deepest, shown) {
     const { width } = this,
       w = narrow ? width / lanes.length : (width - LEFT) / Math.max(2, deepest),
@@ -41,7 +43,10 @@ export class Belts extends StepPicture {
       );
       this.#lane(lane, lanes[0].places);
     });
-    return { high: narrow ? NAMES + deepest * LANE : lanes.length * LANE, labels: parts.labels, beads: this.#render() };
+    const { boxes, labels, ...layers } = parts,
+      whole = boxes.map((box) => ({ ...box, whole: box.text }));
+    this.chips(this.cells, whole, 999);
+    return this.paint(narrow ? NAMES + deepest * LANE : lanes.length * LANE, labels, layers);
   }
 
   #lane({ places, from, name, says, blind }, main) {
@@ -54,7 +59,8 @@ export class Belts extends StepPicture {
     lines(name, left, narrow ? 12 : y + 12);
     if (!narrow) {
       lines(says, 0, y + LIST + 16);
-      parts.belts.push({ x: begin, y: middle - 5, width: places.at(-1).x + w - 12 - begin, height: 10 });
+      const belt = { x: begin, y: middle - 5, width: places.at(-1).x + w - 12 - begin, height: 10 };
+      parts.belts.push(["rect", { class: "dx-lift dx-plain", rx: 5, ...belt }]);
       if (from) parts.labels.push([begin - 10, middle + 4, "end", tr`another first guess`]);
       else parts.boxes.push({ x: begin, y: middle - CHIP / 2, text: tr`text`, state: "prompt" });
     }
@@ -83,15 +89,14 @@ export class Belts extends StepPicture {
       parts.boxes.push({ ...wagon, x: place.middle, y: y + 4 });
       x += wide(wagon.text) + 2;
     }
-    parts.beads.push({ x: left, y, width: x - left + 3, height: STATE });
+    parts.beads.push(["rect", { class: "dx-slab", rx: 16, x: left, y, width: x - left + 3, height: STATE }]);
     const text = drops.map(({ token }) => this.word(token, blind ? 7 : Math.max(2, most))).join(" / ") || "…",
       state = blind ? "unreached" : drops[0].state;
     place.middle = Math.max(place.middle, left + wide(text) / 2);
     place.edge = place.middle - wide(text) / 2;
     parts.boxes.push({ text, state, x: place.middle, y: place.y });
     const begin = `M${place.middle},${place.y + CHIP}`;
-    if (blind) parts.arrows.push({ d: `${begin}v6m-14,0h28`, state: "rejected" });
-    else parts.arrows.push({ d: `${begin}v13m-5,-6l5,6l5,-6`, state });
+    parts.arrows.push(blind ? arrow(`${begin}v6m-14,0h28`, "rejected") : arrow(begin + DOWN, state));
   }
 
   /** The ranking of a place; a token that the target wrote stands there with its sign. */
@@ -112,7 +117,8 @@ export class Belts extends StepPicture {
         end = left + column + bar;
       if (state) parts.boxes.push({ state, x: left + wide(text) / 2, y, text });
       else parts.labels.push([left + 6, y + 16.5, "start", text]);
-      parts.lists.push({ x: left + column, y: y + 5, width: bar, height: CHIP - 10 });
+      const box = { rx: 3, x: left + column, y: y + 5, width: bar, height: CHIP - 10 };
+      parts.lists.push([{ "data-s": "q" }, ["rect", box]]);
       parts.labels.push([end + 5, y + 16.5, "start", percent(chance)]);
       place.lines.set(row, { x: end + 46, y: y + CHIP / 2, state });
     });
@@ -125,22 +131,11 @@ export class Belts extends StepPicture {
 
   /** The guess that goes on comes back to the top of the next place. */
   #back({ x, y, state }, { edge, middle, y: top }) {
-    if (this.narrow) return this.parts.arrows.push({ d: `M${middle},${top - 15}v13m-5,-6l5,6l5,-6`, state });
+    if (this.narrow) return this.parts.arrows.push(arrow(`M${middle},${top - 15}${DOWN}`, state));
     const right = edge - 3,
       reach = Math.max(20, 0.6 * (right - x)),
       foot = top + CHIP / 2,
       d = `M${x},${y}C${x + reach},${y} ${right - reach},${foot} ${right},${foot}m-6,-5l6,5l-6,5`;
-    return this.parts.arrows.push({ d, state });
-  }
-
-  #render() {
-    const { belts, beads, lists, boxes, arrows } = this.parts;
-    const rects = (parent, all, look) => render(parent, all, (box) => ["rect", { ...box, ...look }]);
-    rects(this.belts, belts, { class: "dx-lift dx-plain", rx: 5 });
-    render(this.lists, lists, (box) => [{ "data-s": "q" }, ["rect", { rx: 3, ...box }]]);
-    render(this.arrows, arrows, ({ d, state }) => ["path", { class: "dx-arc", d, "data-s": state }]);
-    const whole = boxes.map((box) => ({ ...box, whole: box.text }));
-    this.chips(this.cells, whole, 999);
-    return rects(this.beads, beads, { class: "dx-slab", rx: 16 });
+    return this.parts.arrows.push(arrow(d, state));
   }
 }

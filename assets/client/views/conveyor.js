@@ -93,8 +93,7 @@ export class Conveyor extends Belts {
         return Math.max(0, ...(this.told(step)?.rows ?? []).map((row) => depths[row] + 1));
       }),
       shown = new Set([...paths.kept, ...(paths.other ?? [])]),
-      { high, labels, beads } = this.lanes(this.#lanes(told, tree, narrow, paths), narrow, deepest, shown);
-    this.frame(high, labels);
+      { beads } = this.lanes(this.#lanes(told, tree, narrow, paths), narrow, deepest, shown);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
 

@@ -5,7 +5,7 @@ import { CHIP } from "../player/chips.js";
 import { against, percent } from "../player/shares.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
-import { bars, limit, plan } from "../player/strips.js";
+import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
 export const view = {
@@ -55,7 +55,7 @@ export class Filtering extends StepPicture {
       plain = this.#plain(),
       own = this.tau.decided(this.#recorded(told)),
       first = run.prompt.length,
-      { height, labels, cells, room, ...made } = layout(told, {
+      { height, labels, cells, marks, room, ...layers } = layout(told, {
         width,
         theta: this.theta.at(PLAIN),
         tau: this.tau.at(told.threshold),
@@ -66,18 +66,7 @@ export class Filtering extends StepPicture {
         answer: { board, t, first, all: run.widths[0] - first },
       }),
       drawn = this.chips(this.cells, cells, room);
-    this.paint(height, labels, {
-      odd: made.odd.map((box) => ["rect", { class: "dx-odd", rx: 6, ...box }]),
-      net: made.nets.map(({ d, box }) => [
-        {},
-        ["path", { class: "dx-fan", d }],
-        ["rect", { class: "dx-box", rx: 8, ...box }],
-      ]),
-      bars: bars(made.marks, TALL),
-      lines: made.lines,
-      strip: made.strip.map((box) => ["rect", box]),
-      scissors: made.ends.map((d, k) => ["path", { class: k ? "dx-cut" : "dx-round", d }]),
-    });
+    this.paint(height, labels, { ...layers, bars: bars(marks, TALL) });
     return drawn.filter((_, k) => cells[k].fresh);
   }
 
@@ -90,8 +79,8 @@ ${differ} of ${told.masked.filter(Boolean).length} masked positions.`;
   }
 }
 
-/** Where everything of a decision at the thresholds tau and theta stands, as plain data: {height, odd, nets, lines,
- * marks, cells, strip, ends, labels, room}; room: of a cell. plain, own: what each reader writes, null and what is said
+/** Where everything of a decision at the thresholds tau and theta stands, as plain data: {height, odd, net, lines,
+ * marks, cells, strip, scissors, labels, room}; room: of a cell. plain, own: what each reader writes, null and what is said
  * then where that is not known (`unasked`); word(i): the token of a cell; answer: of ending. */
 export function layout(told, { width, theta, tau, plain, own, unasked, word, answer }) {
   const { masked, confidence, filter, oracle = [] } = told,
@@ -100,12 +89,12 @@ export function layout(told, { width, theta, tau, plain, own, unasked, word, ans
     cols = plan(n, width - 6, LEFT),
     narrow = cols.w < 62,
     y = (i) => cols.line(i) * LINE,
-    odd = [...masked.keys()].filter((i) => plain && masked[i] && own[i] !== plain[i]),
+    differ = [...masked.keys()].filter((i) => plain && masked[i] && own[i] !== plain[i]),
     labels = [],
     marks = [],
     cells = [],
     lines = [],
-    nets = [];
+    net = [];
   for (let i = 0; i < n; i++) {
     const whole = word(i),
       title = tr`${whole}: confidence ${percent(confidence[i])}, filter ${percent(filter[i] ?? 0)}`,
@@ -150,22 +139,22 @@ export function layout(told, { width, theta, tau, plain, own, unasked, word, ans
       lines.push(limit(from - 4, to, level));
       labels.push([from - 8, level + 4, "end", short(v)]);
     }
-    nets.push(network(from, to, top + ROW, line, cols, n, knows, labels));
+    net.push(network(from, to, top + ROW, line, cols, n, knows, labels));
   }
-  for (const i of odd) {
+  for (const i of differ) {
     labels.push([cols.x(i), y(i) + LINE - 9, "middle", own[i] ? tr`writes` : tr`waits`]);
     labels.push([cols.x(i), y(i) + ROW + NET - 1, "middle", "≠"]);
   }
   own.forEach((yes, i) => {
-    if (yes && filter[i] <= tau && !odd.includes(i))
+    if (yes && filter[i] <= tau && !differ.includes(i))
       labels.push([cols.x(i), y(i) + LINE - 9, "middle", narrow ? tr`best` : tr`best: always`]);
   });
   const foot = cols.lines * LINE;
   return {
     height: foot + STRIP,
-    odd: odd.map((i) => ({ x: cols.x(i) - cols.w / 2 + 1, width: cols.w - 2, y: y(i) + 22, height: LINE - 26 })),
+    odd: differ.map((i) => odd(cols.x(i), cols.w, y(i) + 22, LINE - 26)),
     ...ending(told, { ...answer, width, top: foot }, labels),
-    ...{ nets, lines, marks, cells, labels, room: cols.w - 4 },
+    ...{ net, lines, marks, cells, labels, room: cols.w - 4 },
   };
 }
 
@@ -181,7 +170,8 @@ function network(from, to, top, line, cols, n, knows, labels) {
     if (cols.line(i) === line) d += `M${x},${top}L${port},${top + 13}M${port},${top + 41}L${x},${top + NET}`;
   }
   labels.push([middle, top + 32, "middle", knows ? tr`reference` : reads]);
-  return { d, box: { x: middle - wide / 2, width: wide, y: top + 13, height: 28 } };
+  const box = { class: "dx-box", rx: 8, x: middle - wide / 2, width: wide, y: top + 13, height: 28 };
+  return [{}, ["path", { class: "dx-fan", d }], ["rect", box]];
 }
 
 /** The whole answer as a strip, with scissors where an end mark cut. board: of step t, the answer from `first` on, of
@@ -198,12 +188,13 @@ function ending(told, { board, t, first, all, width, top }, labels) {
       now = cell?.entry?.step === t - 1,
       kind = cell ? (cell.token === null || now ? "" : "dx-plain") : "dx-gone",
       box = { x: x(first + i), y, width: Math.max(1, unit - 1.5), height: 16, rx: 2 };
-    return { ...box, "data-s": cell?.token != null && now ? "new" : "masked", class: kind };
+    return ["rect", { ...box, "data-s": cell?.token != null && now ? "new" : "masked", class: kind }];
   });
   const cut = end < length,
-    ends = [
-      `M${x(start)},${y + 18}v4H${x(start + masked.length)}v-4`, // the block
-      cut ? `M${x(end) - 1},${y - 6}v30` : "",
+    block = `M${x(start)},${y + 18}v4H${x(start + masked.length)}v-4`,
+    scissors = [
+      ["path", { class: "dx-round", d: block }],
+      ["path", { class: "dx-cut", d: cut ? `M${x(end) - 1},${y - 6}v30` : "" }],
     ];
   if (cut) {
     const gone = length - end,
@@ -214,5 +205,5 @@ function ending(told, { board, t, first, all, width, top }, labels) {
       right = x(end) > width / 2;
     labels.push([Math.min(width - 4, Math.max(4, x(end) - 6)), y + 40, right ? "end" : "start", said]);
   }
-  return { strip, ends };
+  return { strip, scissors };
 }
