@@ -25,15 +25,9 @@ export function add(entries) {
 
 /** The table of a record. */
 export function tableOf(record) {
-  if (!tables.has(record))
-    tables.set(record, {
-      file: "record",
-      name: "RecordTable",
-      title: record.replaceAll("_", " "),
-      place: 159,
-      needs: [record],
-    });
-  return tables.get(record);
+  const title = record.replaceAll("_", " "),
+    entry = { file: "record", name: "RecordTable", title, place: 159, needs: [record] };
+  return tables.get(record) ?? tables.set(record, entry).get(record);
 }
 
 /** Those in a panel that a run asks for: also a table of each record that no view shows. */

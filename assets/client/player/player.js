@@ -320,7 +320,7 @@ Load the finished trace to see all of it.`,
   #room() {
     const members = [...this.group.members],
       lengths = members.flatMap(({ run }) => run?.steps.map(({ note = "" }) => note.length) ?? []),
-      long = Math.max(0, ...lengths),
+      long = lengths.reduce((most, length) => Math.max(most, length), 0),
       wide = Math.min(...members.map(({ note }) => note.clientWidth || Infinity));
     for (const { note } of members) note.style.height = long * LETTER < wide ? "21px" : "";
   }

@@ -1,7 +1,7 @@
 // Bytes of a step by purpose: an arena with its parts over the steps, and a limit; below it, at this step and
 // without the first part, what the arena and all that has such a part take, on one scale.
 
-import { ByteList } from "../player/bytelist.js";
+import { byteList } from "../player/bytelist.js";
 import { bytes } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
 import { render, write } from "../player/render.js";
@@ -54,8 +54,9 @@ export class Arena {
     this.hand = svg("path", { style: "stroke:var(--text)" });
     const layers = [this.areas, this.line, this.hand, this.beside, this.words];
     this.picture = svg("svg", { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) }, ...layers);
-    this.list = new ByteList();
-    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list.dom));
+    const style = "display:grid;grid-template-columns:repeat(auto-fill,minmax(320px,1fr));gap:2px 28px;font-size:13px";
+    this.list = el("div", { style });
+    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
     this.grow();
   }
 
@@ -123,7 +124,8 @@ export class Arena {
     set(this.picture, { "aria-label": this.describe(t) });
     const { groups } = columns(this.run.steps[t - 1]?.intervals);
     this.#below(groups);
-    this.list.show(groups, (group, name) => (group === this.group ? fill(this.names.indexOf(name)) : "none"));
+    const colour = (group, name) => (group === this.group ? fill(this.names.indexOf(name)) : "none");
+    render(this.list, byteList(groups, colour));
   }
 
   describe(t) {

@@ -1,6 +1,6 @@
 // Belts of a conveyor: at each place what drops in, the state as what it knows, and the ranking that comes of it.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -12,10 +12,7 @@ const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its b
   SHOWN = 3,
   LANE = LIST + SHOWN * LINE + 18,
   LEFT = 116,
-  NAMES = 40, // height of the lanes' names where they stand above
-  CHAR = 7.4;
-
-const wide = (text) => CHAR * [...text].length + 12; // of a chip
+  NAMES = 40; // height of the lanes' names where they stand above
 
 const DOWN = "v13m-5,-6l5,6l5,-6",
   arrow = (d, state) => ["path", { class: "dx-arc", d, "data-s": state }];
@@ -80,20 +77,20 @@ export class Belts extends StepPicture {
       y = place.y + BELT,
       { drops } = place,
       known = narrow ? place.known.slice(-2) : place.known, // the older ones are text, too
-      most = Math.min(10, Math.floor((w - 18 - wide(tr`text`)) / Math.max(1, known.length) / CHAR - 2)),
+      most = Math.min(10, Math.floor((w - 18 - widthOf(tr`text`)) / Math.max(1, known.length) / LETTER - 2)),
       wagons = [{ text: tr`text`, state: "prompt" }];
     for (const { token, state } of known) wagons.push({ text: this.word(token, Math.max(2, most)), state });
     let x = left + 5;
     for (const wagon of wagons) {
-      place.middle = x + wide(wagon.text) / 2;
+      place.middle = x + widthOf(wagon.text) / 2;
       parts.boxes.push({ ...wagon, x: place.middle, y: y + 4 });
-      x += wide(wagon.text) + 2;
+      x += widthOf(wagon.text) + 2;
     }
     parts.beads.push(["rect", { class: "dx-slab", rx: 16, x: left, y, width: x - left + 3, height: STATE }]);
     const text = drops.map(({ token }) => this.word(token, blind ? 7 : Math.max(2, most))).join(" / ") || "…",
       state = blind ? "unreached" : drops[0].state;
-    place.middle = Math.max(place.middle, left + wide(text) / 2);
-    place.edge = place.middle - wide(text) / 2;
+    place.middle = Math.max(place.middle, left + widthOf(text) / 2);
+    place.edge = place.middle - widthOf(text) / 2;
     parts.boxes.push({ text, state, x: place.middle, y: place.y });
     const begin = `M${place.middle},${place.y + CHIP}`;
     parts.arrows.push(blind ? arrow(`${begin}v6m-14,0h28`, "rejected") : arrow(begin + DOWN, state));
@@ -112,10 +109,10 @@ export class Belts extends StepPicture {
       const { token, chance, state, row } = items[rank],
         y = place.y + LIST + i * LINE,
         sign = state ? `${state === "old" ? "✓" : this.context.theme.states[state].glyph} ` : "",
-        text = sign + this.word(token, Math.max(2, Math.floor((column - 18) / CHAR) - sign.length)),
+        text = sign + this.word(token, Math.max(2, Math.floor((column - 18) / LETTER) - sign.length)),
         bar = Math.max(1, chance * most),
         end = left + column + bar;
-      if (state) parts.boxes.push({ state, x: left + wide(text) / 2, y, text });
+      if (state) parts.boxes.push({ state, x: left + widthOf(text) / 2, y, text });
       else parts.labels.push([left + 6, y + 16.5, "start", text]);
       const box = { rx: 3, x: left + column, y: y + 5, width: bar, height: CHIP - 10 };
       parts.lists.push([{ "data-s": "q" }, ["rect", box]]);

@@ -1,7 +1,7 @@
 // The same text in two lanes: blocks of a fixed length, which cut through its lines, and blocks that end where the
 // model already sees the end of a line.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, LETTER } from "../player/chips.js";
 import { percent } from "../player/shares.js";
 import { Sliding, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -14,8 +14,7 @@ const HEAD = 26,
   TOKENS = 36, // below a lane's top: its words, the flags, then the tokens
   BRACKET = TOKENS + CHIP + 12,
   LANE = BRACKET + 18,
-  LINE = 2 * LANE + 8,
-  LETTER = 7.4;
+  LINE = 2 * LANE + 8;
 
 export class Boundary extends StepPicture {
   layers = ["early", "blocks", "late", "cells"];

@@ -1,7 +1,7 @@
 // Floors of a guess, from below: tokens with a bracket over a run of them, the vector of that run, what the encoder
 // looks at from there, and the ranking that comes of the state that it predicts.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { many } from "../player/counted.js";
 import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
@@ -20,10 +20,7 @@ const LINE = 26, // of a ranking
   GAP = 148, // from the first token of the path to the next one
   TILE = 64,
   NARROW_TILE = 44,
-  R = 15, // of a state
-  CHAR = 7.4;
-
-const wide = (text) => CHAR * [...text].length + 12; // of a chip
+  R = 15; // of a state
 
 export class Floors extends StepPicture {
   layers = ["beams", "ways", "states", "bars", "cells", "brackets"];
@@ -46,7 +43,7 @@ export class Floors extends StepPicture {
         i <= begin || narrow ? left + (i + 0.5) * w : left + (begin + 0.5) * w + GAP + (i - begin - 1) * LIST;
     Object.assign(this, { x, w, narrow, labels: [], boxes: [] });
     tiles.forEach(({ token, earlier, state }, i) => {
-      const most = Math.floor(((i > begin && !narrow ? Math.min(list, 110) : w) - 10) / CHAR),
+      const most = Math.floor(((i > begin && !narrow ? Math.min(list, 110) : w) - 10) / LETTER),
         text = earlier ? `+${earlier}` : this.word(token, Math.max(1, most));
       this.boxes.push({ x: x(i), y: TILES, state, text });
     });
@@ -140,9 +137,9 @@ export class Floors extends StepPicture {
       shown.forEach(({ token, chance, state }, line) => {
         const y = LINE * line,
           sign = state ? `${this.context.theme.states[state].glyph} ` : "",
-          text = sign + this.word(token, Math.floor((column - 18) / CHAR) - sign.length),
+          text = sign + this.word(token, Math.floor((column - 18) / LETTER) - sign.length),
           bar = Math.max(1, chance * most);
-        if (state) this.boxes.push({ x: start + wide(text) / 2, y, state, text });
+        if (state) this.boxes.push({ x: start + widthOf(text) / 2, y, state, text });
         else this.labels.push([start + 6, y + 16.5, "start", text]);
         bars.push({ x: start + column, y: y + 5, width: bar, height: CHIP - 10 });
         this.labels.push([start + column + bar + 4, y + 16.5, "start", percent(chance)]);

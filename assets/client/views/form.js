@@ -1,7 +1,7 @@
 // An answer as a form: words printed in it before the first forward, fields that fill in any order, each with the
 // forward that wrote it. Below, how far one by one would have come.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, widthOf } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { pictureOf } from "../player/pixels.js";
@@ -16,8 +16,7 @@ const HEAD = 48,
   LINE = CHIP + 22, // of the form: the forward's number, the word
   GAP = 5,
   SIDE = 220, // of a picture
-  RACE = 88,
-  LETTER = 7.4;
+  RACE = 88;
 
 /** What a form shows: each position with its state, and after an end mark the rest of the marks as one.
  * board: cells; printed, eos: sets. */
@@ -90,7 +89,7 @@ export class Form extends StepPicture {
       const { text } = this.run.piece(cell.token),
         whole = glyphs(text.trim() || text),
         said = cell.token === null ? "" : cut(cell.end ? tr`end × ${cell.n}` : whole, 16),
-        w = Math.max(26, LETTER * [...said].length + 12);
+        w = Math.max(26, widthOf(said));
       if (x + w > this.width && x > left) [x, row] = [left, row + 1];
       Object.assign(cell, { x: x + w / 2, y: top + row * LINE + 16, w, text: said, whole });
       x += w + GAP;

@@ -2,7 +2,7 @@
 // the drafter's own output. Above each row its guesses; below how often the first was right, and how much of the
 // target's vocabulary can be guessed.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { cut, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { render } from "../player/render.js";
@@ -23,10 +23,7 @@ export const view = {
 const LISTS = 44, // from the top
   LINE = 27,
   SHOWN = 5, // guesses of a row
-  NARROW = 620,
-  LETTER = 7.4;
-
-const wide = (text) => LETTER * [...text].length + 12; // of a chip
+  NARROW = 620;
 
 /** Of the places of these steps that were checked, how many first guesses were the target's token: by place
  * [right, checked]. */
@@ -130,8 +127,8 @@ export class Fused extends StepPicture {
       const add = (whole, state, line, says) => {
         const sign = state === "unreached" ? "" : `${this.context.theme.states[state].glyph} `,
           text = sign + cut(whole, Math.max(1, Math.floor((room - 12 - (room > 96 ? 46 : 0)) / LETTER) - sign.length));
-        items.push({ x: begin + wide(text) / 2, y: place(line), state, whole, text });
-        if (room > 96) labels.push([begin + wide(text) + 6, place(line) + 16.5, "start", says]);
+        items.push({ x: begin + widthOf(text) / 2, y: place(line), state, whole, text });
+        if (room > 96) labels.push([begin + widthOf(text) + 6, place(line) + 16.5, "start", says]);
       };
       shown.forEach((child, line) => {
         const chance = tree.values[child] / (tree.values[row] || 1);
