@@ -12,8 +12,8 @@ const row = (paper, words, bold, size, how) => [
   ["span", {}, how],
 ];
 
-/** The list as `render` takes it. groups: name -> its parts {name, start, end, measured}, one after the other; colour: of
- * a part, by both names. */
+/** The list as `render` takes it. groups: name -> its parts {name, start, end, measured}, one after the other; colour:
+ * of a part, by both names. */
 export const byteList = (groups, colour) =>
   [...groups].flatMap(([group, parts]) => {
     const only = parts.length < 2,

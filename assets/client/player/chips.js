@@ -10,10 +10,10 @@ export const CHIP = 24; // height of a box
 /** How wide the box of a text is. */
 export const widthOf = (text) => LETTER * [...text].length + 12;
 
-/** Boxes around their x, at most `w` wide: [{x, y, state, whole, text, title}]; text stands in place of the token, sign
- * lets the state's sign stand before it. */
+/** Boxes around their x, at most `w` wide: [{x, y, state, whole, text, title}]; text stands in place of the token
+ * `whole`, sign lets the state's sign stand before it. */
 export const chips = (parent, items, theme, w) =>
-  render(parent, items, ({ x, y, state, whole, text, sign, title }) => {
+  render(parent, items, ({ x, y, state, text, whole = text, sign, title }) => {
     const { glyph, label } = theme.states[state],
       most = Math.floor((w - 12) / LETTER),
       before = sign && most > 4 ? `${glyph} ` : "",

@@ -9,7 +9,8 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) stand below the drawing. */
+/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) stand below the
+ * drawing. */
 export class StepPicture {
   layers = [];
   sliders = [];
@@ -35,7 +36,8 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  /** What is shown of a step, if it has that: the record that a view needs first, with something in its list `filled`. */
+  /** What is shown of a step, if it has that: the record that a view needs first, with something in its list
+   * `filled`. */
   told(step) {
     const told = step[this.record];
     return this.filled && !told?.[this.filled]?.length ? null : told;

@@ -18,8 +18,8 @@ export function plan(n, width, left, least = 44, most = 88) {
   };
 }
 
-/** Bars from 0 to 1, `tall` at 1, as `render` takes them: [{x, w, foot, value, state, look, title, words}]; words stand on
- * top. */
+/** Bars from 0 to 1, `tall` at 1, as `render` takes them: [{x, w, foot, value, state, look, title, words}]; words stand
+ * on top. */
 export const bars = (items, tall) =>
   items.map(({ x, w, foot, value, state, look = "", title = "", words = "" }) => {
     const height = Math.max(1.5, tall * value),

@@ -90,8 +90,8 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
   };
 }
 
-/** Controls that stick to the top of the window are one row there; what stands below keeps its room: nothing moves. A view
- * below the first row has the class dx-below. Returns what ends it. */
+/** Controls that stick to the top of the window are one row there; what stands below keeps its room: nothing moves. A
+ * view below the first row has the class dx-below. Returns what ends it. */
 function stickSlim(root) {
   let held = null;
   const holder = () => {

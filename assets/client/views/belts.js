@@ -40,9 +40,8 @@ export class Belts extends StepPicture {
       );
       this.#lane(lane, lanes[0].places);
     });
-    const { boxes, labels, ...layers } = parts,
-      whole = boxes.map((box) => ({ ...box, whole: box.text }));
-    this.chips(this.cells, whole, 999);
+    const { boxes, labels, ...layers } = parts;
+    this.chips(this.cells, boxes, 999);
     return this.paint(narrow ? NAMES + deepest * LANE : lanes.length * LANE, labels, layers);
   }
 

@@ -152,7 +152,8 @@ export class Credits extends StepPicture {
       alone = this.#asked(0),
       lifted = told.rows.filter((_, i) => alone && own[i].yes && !alone[i].yes).map(({ top }) => this.word(top, 12)),
       count = (all) => all?.filter(({ yes }) => yes).length ?? "–",
-      said = tr`With credit ${count(own)} written, without it ${count(alone)}: the most confident in any case (derived).`;
+      [a, b] = [own, alone].map(count),
+      said = tr`With credit ${a} written, without it ${b}: the most confident in any case (derived).`;
     return lifted.length ? tr`${said} Only with credit: ${lifted.join(", ")}.` : said;
   }
 }

@@ -79,9 +79,9 @@ ${differ} of ${told.masked.filter(Boolean).length} masked positions.`;
   }
 }
 
-/** Where everything of a decision at the thresholds tau and theta stands, as plain data: {height, odd, net, lines,
- * marks, cells, strip, scissors, labels, room}; room: of a cell. plain, own: what each reader writes, null and what is said
- * then where that is not known (`unasked`); word(i): the token of a cell; answer: of ending. */
+/** Where everything of a decision at the thresholds tau and theta stands: {height, labels, cells, marks, room}, and as
+ * they are drawn {odd, net, lines, strip, scissors}; room: of a cell. plain, own: what each reader writes, null and
+ * what is said then where that is not known (`unasked`); word(i): the token of a cell; answer: of ending. */
 export function layout(told, { width, theta, tau, plain, own, unasked, word, answer }) {
   const { masked, confidence, filter, oracle = [] } = told,
     n = masked.length,

@@ -33,7 +33,7 @@ export class Floors extends StepPicture {
   }
 
   /** tiles: {token, state, looks}, or {earlier, looks} for all that came before the first; from `begin` on those of the
-   * path, of which the bracket is at `here`; places: of the path, with their rankings. Returns {high, labels}. */
+   * path, of which the bracket is at `here`; places: of the path, with their rankings. */
   floors({ tiles, places, begin, here, W, narrow }) {
     const { width } = this,
       w = narrow ? NARROW_TILE : TILE,
@@ -51,9 +51,8 @@ export class Floors extends StepPicture {
     this.#brackets(tiles, begin, here, W);
     this.#lists(places, begin, here, W, list);
     if (!narrow) this.#names(W);
-    const whole = this.boxes.map((box) => ({ ...box, whole: box.text }));
-    this.chips(this.cells, whole, 999);
-    return { high: HIGH, labels: this.labels };
+    this.chips(this.cells, this.boxes, 999);
+    this.frame(HIGH, this.labels);
   }
 
   #names(W) {

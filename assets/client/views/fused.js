@@ -90,9 +90,9 @@ export class Fused extends StepPicture {
       "path",
       { d, class: kind ? "dx-arc" : "dx-blank", "data-s": kind, style: kind && "stroke:var(--edge)" },
     ]);
-    const boxes = [[this.fc, state - 15, 30, 30], ...path.map((_, i) => [x(i) - half, layer, 2 * half, 28])],
-      box = { class: "dx-box", rx: 6 };
-    render(this.boxes, boxes, ([left, y, width, height]) => ["rect", { ...box, x: left, y, width, height }]);
+    const box = { class: "dx-box", rx: 6 },
+      layers = path.map((_, i) => ["rect", { ...box, x: x(i) - half, y: layer, width: 2 * half, height: 28 }]);
+    render(this.boxes, [["rect", { ...box, x: this.fc, y: state - 15, width: 30, height: 30 }], ...layers]);
     labels.push([this.fc + 15, state + 5, "middle", "fc"]);
     const name = half > 50 ? tr`draft layer` : half > 20 ? tr`layer` : "";
     path.forEach((_, i) => labels.push([x(i), layer + 19, "middle", name]));

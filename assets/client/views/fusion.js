@@ -102,8 +102,7 @@ export class Fusion extends Floors {
       tiles.push({ ...place, cosine, looks: looks(tree.start + i) });
     }
     if (last !== undefined) tiles.push({ token: tree.tokens[last], state: rowsOf(tree).rows[last].state });
-    const { high, labels } = this.floors({ tiles, places, begin, here: begin + this.at, W, narrow });
-    this.frame(high, labels);
+    this.floors({ tiles, places, begin, here: begin + this.at, W, narrow });
     return [...this.beams.childNodes].slice(0, begin + this.at + 1);
   }
 

@@ -120,9 +120,9 @@ export function cards(texts, { starts, kinds }) {
 /** A label from x on, or up to x where it has no room on the right. */
 const beside = (x, y, width, wide) => (x + wide > width ? [Math.max(x - 14, wide), y, "end"] : [x, y, "start"]);
 
-/** Both texts, own and alone, {texts of tokens, starts, kinds, sign}, on one scale: {height, labels, own, alone,
- * cuts, tail, tabs: as they are drawn}. longest: characters of the longer text in the end; over: whether both are; stop: {value, threshold} or
- * null; done: what was put in. */
+/** Both texts, own and alone, {texts of tokens, starts, kinds, sign}, on one scale: {height, labels}, and as they are
+ * drawn {own, alone, cuts, tail, tabs}. longest: characters of the longer text in the end; over: whether both are;
+ * stop: {value, threshold} or null; done: what was put in. */
 export function layout({ own, alone, longest, over, stop, done, width }) {
   const rows = [cards(own.texts, own), cards(alone.texts, alone)],
     most = Math.max(longest, 12),
