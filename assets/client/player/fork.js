@@ -87,15 +87,6 @@ export class Fork {
     setText(alert, tr`The panel for forks could not be loaded; press Fork again.`);
   }
 
-  /** A click on the board. */
-  pick() {
-    this.form?.pick();
-  }
-
-  close() {
-    this.form?.close();
-  }
-
   destroy() {
     host.panels.delete(this);
   }

@@ -48,10 +48,8 @@ class Player {
   #build(forks) {
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
     this.note = el("p", "dx-note");
-    this.body = el("div", {
-      class: "dx-body",
-      onclick: (event) => event.target.closest(".dx-board") && this.fork.pick(),
-    });
+    const pick = ({ target }) => target.closest(".dx-board") && this.fork.form?.pick();
+    this.body = el("div", { class: "dx-body", onclick: pick });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
     this.fork = new Fork(this, forks, { board: () => this.views.board(), alone: () => this.#alone() });
     this.head = new Head(this.fork.button);
@@ -81,7 +79,7 @@ class Player {
       mark: (kind, marks) => this.#mark(kind, marks),
       picking: () => {
         this.#alone();
-        this.fork.close();
+        this.fork.form?.close();
       },
       setLane: (lane) => this.look({ lane }),
       setPeek: (peek) => this.look({ peek }),
@@ -199,7 +197,7 @@ Load the finished trace to see all of it.`,
     this.reveal(false);
     Object.assign(this.context, { marks: {}, pick: null });
     this.root.removeAttribute("data-predict");
-    this.head.clear();
+    this.head.lineage.hidden = true;
     setText(this.say, "");
     this.#state("empty");
     this.group.grown();
