@@ -82,10 +82,6 @@ export class Group {
     this.seek(boundary(this.axes(), this.x, direction), moving);
   }
 
-  restart() {
-    this.seek(0);
-  }
-
   /** New steps arrived in a member. */
   grown() {
     if (this.follow && this.x < this.end) {

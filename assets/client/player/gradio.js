@@ -145,17 +145,6 @@ function handOver(target) {
   if (focus?.closest("#run, #stop")) target.root.focus({ preventScroll: true });
 }
 
-/** Numbers outside the players ask for receipts by an event: {anchor, receipt, numbers, header}. */
-function answer() {
-  const { dataset } = document.documentElement;
-  if (dataset.receipts) return;
-  dataset.receipts = "here";
-  document.addEventListener("dx-receipt", async ({ detail }) => {
-    const { showReceipt } = await load("receipt");
-    showReceipt(detail);
-  });
-}
-
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, id?, ...} | {slot, trace, at?}]}, with "clear" to
  * empty all panels, "play" to play afterwards, "view": {clock, step, of, lane} to go there, "ids": {slot: id} of
  * what is shown, "expect": whether a run may still take their place, and "tokens": {slot: length of its prompt}. */
@@ -168,7 +157,14 @@ export function bus(_element, props, watch) {
 }
 
 function listenToPage(props) {
-  answer();
+  const { dataset } = document.documentElement;
+  if (!dataset.receipts)
+    // numbers outside the players ask for them: {anchor, receipt, numbers, header}
+    document.addEventListener("dx-receipt", async ({ detail }) => {
+      const { showReceipt } = await load("receipt");
+      showReceipt(detail);
+    });
+  dataset.receipts = "here";
   add(read(props.views || "[]"));
   document.addEventListener("dx-link", ({ detail }) => {
     const group = groupNamed("main");

@@ -22,7 +22,7 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
   const speeds = SPEEDS.map((s) => [s, `${s}×`]),
     speed = select(tr`Speed`, speeds, 1, (s) => group.setSpeed(Number(s))),
     buttons = [
-      button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
+      button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.seek(0)),
       button(tr`Step back`, "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
       play,
       button(tr`Step forward`, "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),

@@ -4,6 +4,7 @@
 
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
+import { plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
 export const view = { name: "Canvas", title: "Noise that settles", place: 149, needs: ["canvas"] };
@@ -42,32 +43,30 @@ export class Canvas extends StepPicture {
     const { run, width, t } = this,
       n = told.after.length,
       large = n > LARGE,
-      columns = Math.max(1, Math.min(n, Math.floor((width - ROOM) / (large ? 30 : 50)))),
-      rows = Math.ceil(n / columns),
-      even = Math.ceil(n / rows),
-      w = Math.min(WIDEST, (width - ROOM) / even),
+      cols = plan(n, width, ROOM, large ? 30 : 50, WIDEST),
+      { x, w, lines: rows } = cols,
       decided = told.entropies.length > 0 || told.chances.length > 0,
-      at = { w, large, labels: [], lines: [], bars: [], tall: decided ? (large ? 22 : 54) : 0 };
-    at.foot = (large ? 4 : 32) + at.tall + (decided ? 14 : 0);
-    const high = at.foot + (large ? 44 : 56),
-      first = told.kind === "denoise" ? CURVE + TOP + 14 : 4;
-    at.x = (i) => ROOM + ((i % even) + 0.5) * w;
-    at.y = (i) => first + Math.floor(i / even) * high;
+      tall = decided ? (large ? 22 : 54) : 0,
+      foot = (large ? 4 : 32) + tall + (decided ? 14 : 0),
+      high = foot + (large ? 44 : 56),
+      first = told.kind === "denoise" ? CURVE + TOP + 14 : 4,
+      y = (i) => first + cols.line(i) * high,
+      at = { w, large, tall, foot, x, y, labels: [], lines: [], bars: [] };
     const now = run.board(t),
       items = told.after.map((id, i) => {
         const { state = "noise", token, entry } = now[told.start + i] ?? {};
-        return { x: at.x(i), y: at.y(i) + at.foot + 8, state, whole: this.word(token ?? entry?.drawn ?? id) };
+        return { x: x(i), y: y(i) + foot + 8, state, whole: this.word(token ?? entry?.drawn ?? id) };
       });
     at.states = items.map(({ state }) => state);
     if (!large && told.kind !== "drawn") {
       const then = [...run.board(t - 1)].slice(told.start);
       run.board(t); // the one that others ask for stays the latest
       told.before.forEach((id, i) => {
-        items.push({ x: at.x(i), y: at.y(i), state: then[i].state, whole: this.word(id) });
+        items.push({ x: x(i), y: y(i), state: then[i].state, whole: this.word(id) });
       });
     }
     if (decided) this.#bars(told, n, at);
-    this.#names(told, rows, even, n, at);
+    for (let row = 0; row < rows; row++) this.#names(told, first + row * high, cols.ends(row), at);
     const dots = told.kind === "denoise" ? this.#curve(told, at) : [],
       moving = this.chips(this.cells, items, w - 2);
     this.paint(first + rows * high, at.labels, { bars: at.bars, lines: at.lines, dots });
@@ -94,21 +93,17 @@ export class Canvas extends StepPicture {
     }
   }
 
-  /** The names of the rows, and the threshold through each of them. */
-  #names({ kind, line, entropies }, rows, even, n, { w, x, y, foot, tall, large, labels, lines }) {
-    for (let row = 0; row < rows; row++) {
-      const i = row * even,
-        top = y(i);
-      if (!large && kind !== "drawn") labels.push([ROOM - 8, top + 17, "end", tr`before`]);
-      labels.push([ROOM - 8, top + foot + 25, "end", kind === "drawn" ? tr`drawn` : tr`after`]);
-      if (!tall) continue;
-      if (line !== undefined && line !== null) {
-        const level = top + foot - this.level(line);
-        lines.push(stroke(`M${x(i) - w / 2},${level}H${x(Math.min(n, i + even) - 1) + w / 2}`, "accepted"));
-        labels.push([ROOM - 8, level + 4, "end", entropies.length ? tr`γ ${nats(line)}` : percent(line)]);
-      }
-      if (!large) labels.push([ROOM - 8, top + foot - tall - 6, "end", entropies.length ? "Σ H" : "%"]);
+  /** The names of a row at height `top`, and the threshold through it. */
+  #names({ kind, line, entropies }, top, [from, to], { foot, tall, large, labels, lines }) {
+    if (!large && kind !== "drawn") labels.push([ROOM - 8, top + 17, "end", tr`before`]);
+    labels.push([ROOM - 8, top + foot + 25, "end", kind === "drawn" ? tr`drawn` : tr`after`]);
+    if (!tall) return;
+    if (line !== undefined && line !== null) {
+      const level = top + foot - this.level(line);
+      lines.push(stroke(`M${from},${level}H${to}`, "accepted"));
+      labels.push([ROOM - 8, level + 4, "end", entropies.length ? tr`γ ${nats(line)}` : percent(line)]);
     }
+    if (!large) labels.push([ROOM - 8, top + foot - tall - 6, "end", entropies.length ? "Σ H" : "%"]);
   }
 
   /** The mean entropy of this canvas after each of its steps, and the line below which it may end. */
