@@ -6,7 +6,6 @@ import { tidy } from "../player/layout.js";
 import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { back, open, returns, states } from "./openstates.js";
 import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
@@ -20,6 +19,37 @@ const TOP = 40,
   SIDE = 330, // its width
   NARROW = 760,
   HUE = (r) => `color-mix(in srgb, var(--accepted-fill) ${Math.round(100 * r)}%, var(--rejected-line))`;
+
+/** Every path of a search after t steps, by its id: {id, parent, tokens, fate, f, g, h, step}. */
+function states(run, t) {
+  const found = new Map();
+  run.steps.slice(0, t).forEach(({ branches = [] }, step) => {
+    for (const { id, parent, tokens, fate = "alive", scores = {} } of branches) {
+      const before = found.get(id);
+      found.set(id, { id, parent, tokens: tokens.length ? tokens : (before?.tokens ?? []), fate, ...scores, step });
+    }
+  });
+  return found;
+}
+
+/** The open ones after step t, the best first. */
+const open = (run, t, found) => (run.steps[t - 1]?.frontier?.open ?? []).map((id) => found.get(id));
+
+/** Where step t left the path that it expanded for an older one: {last, best}, or null. */
+function back(run, t, found) {
+  const { returned, expanded } = run.steps[t - 1]?.frontier ?? {};
+  return returned ? { last: found.get(expanded), best: open(run, t, found)[0] } : null;
+}
+
+/** All of them up to step t: [{last, best, now}]. */
+function returns(run, t) {
+  const made = [];
+  for (let at = 1; at <= t; at++) {
+    const gone = back(run, at, states(run, at));
+    if (gone) made.push({ ...gone, now: at === t });
+  }
+  return made;
+}
 
 export class Frontier extends StepPicture {
   layers = ["ghost", "list", "edges", "back", "nodes"];
