@@ -23,13 +23,13 @@ export class Sliding {
       this.moved = value;
       view.show(view.t);
     };
-    view.sliders?.push(this);
     this.slider = track(label, range, move);
     this.value = el("output");
     this.back = el("button", { onclick: () => move(null) }, tr`as recorded`);
     this.derived = el("span", { "aria-live": "polite" });
     const named = el("label", {}, `${symbol} `, this.slider, " ", this.value);
     this.dom = el("p", "dx-sliding", named, this.back, this.derived);
+    view.below?.(this.dom);
   }
 
   get #known() {

@@ -9,14 +9,20 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) stand below the
- * drawing. */
+/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) and what else it puts
+ * `below` stand below the drawing. */
 export class StepPicture {
   layers = [];
-  sliders = [];
+  controls = [];
+
+  /** An element that stands below the drawing. */
+  below(node) {
+    this.controls.push(node);
+    return node;
+  }
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers, ...this.sliders.map((slider) => slider.dom));
+    this.begin(run, dom, context, this.layers, ...this.controls);
     this.grow?.();
   }
 
@@ -47,6 +53,7 @@ export class StepPicture {
    * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
     const next = t === this.t + 1;
+    if (t !== this.t) this.picked = null; // what a person picked in another step
     this.t = t;
     if (hurry) return;
     const step = this.run.steps[t - 1],

@@ -15,17 +15,8 @@ export const view = { name: "Conveyor", title: "Each guess drops back in", place
 const NARROW = 720;
 
 export class Conveyor extends Belts {
+  firsts = this.below(el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` }));
   none = tr`No draft was made in this step.`;
-
-  load(run, dom, context) {
-    this.firsts = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` });
-    this.begin(run, dom, context, this.layers, this.firsts);
-  }
-
-  show(t, hurry) {
-    if (t !== this.t) this.chosen = null; // the first guess that a person chose
-    super.show(t, hurry);
-  }
 
   told({ rankings, tree }) {
     return tree && rankings?.rows.includes(0) ? rankings : null;
@@ -35,13 +26,13 @@ export class Conveyor extends Belts {
   #paths({ rows }, tree) {
     const kept = pathOf(tree, rows),
       others = rows.filter((row) => row && tree.parents[row] === 0 && row !== kept[1]),
-      other = others.find((row) => row === this.chosen) ?? others[0];
+      other = others.find((row) => row === this.picked) ?? others[0];
     return { kept, others, other: other && pathOf(tree, rows, other) };
   }
 
   also(told, step) {
     const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] },
-      choose = (row) => (this.chosen = this.chosen === row ? null : row),
+      choose = (row) => (this.picked = this.picked === row ? null : row),
       word = (row) => this.word(step.tree.tokens[row], 10),
       items = others.map((row) => [tr`if ‘${word(row)}’ drops in`, row === other[1], () => choose(row)]);
     this.buttons(this.firsts, items.length > 1 ? items : []);
@@ -74,7 +65,7 @@ export class Conveyor extends Belts {
 
   #lanes(told, tree, narrow, { kept, other }) {
     // A narrow panel has one belt for both paths.
-    const places = this.#places(told, tree, narrow && this.chosen ? other : kept),
+    const places = this.#places(told, tree, narrow && this.picked ? other : kept),
       cut = { from: 0, blind: true, says: [tr`one ranking`, tr`for any guess`, tr`✓: was written`] };
     if (!told.linked)
       return [{ ...cut, places: places.map((place) => ({ ...place, known: [] })), name: [tr`this run`, tr`drop cut`] }];

@@ -22,14 +22,10 @@ const HEAD = 24, // of a panel
 
 export class Exchange extends StepPicture {
   layers = ["walls", "stay", "away", "cells", "chips"];
+  button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
   choice = new LayerChoice(() => this.show(this.t));
+  row = this.below(el("p", "dx-sliding", this.button, this.choice.dom));
   none = tr`Nothing is placed at this step.`;
-
-  load(run, dom, context) {
-    this.button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
-    this.begin(run, dom, context, this.layers, el("p", "dx-sliding", this.button, this.choice.dom));
-    this.grow();
-  }
 
   get layer() {
     return this.choice.layer;

@@ -17,18 +17,9 @@ const NARROW = 980; // three rankings side by side need more
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
 export class Fusion extends Floors {
+  places = this.below(el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` }));
+  sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
   none = tr`No draft was made in this step.`;
-
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
-    this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
-    this.begin(run, dom, context, this.layers, this.places, this.sliding.dom);
-  }
-
-  show(t, hurry) {
-    if (t !== this.t) this.at = null; // where a person put the bracket
-    super.show(t, hurry);
-  }
 
   told({ fusing, tree }) {
     return tree && fusing?.rows.includes(0) && fusing.readings.length ? fusing : null;
@@ -63,11 +54,11 @@ export class Fusion extends Floors {
 
   also(told, step) {
     const path = told ? this.#path(told, step.tree, 1) : [];
-    this.at = Math.min(this.at ?? 0, Math.max(0, path.length - 1));
+    this.at = Math.min(this.picked ?? 0, Math.max(0, path.length - 1));
     const items = path.map(({ token }, i) => [
         tr`bracket at ‘${this.word(token, 8)}’`,
         i === this.at,
-        () => (this.at = i),
+        () => (this.picked = i),
       ]),
       right = told && this.#right(path, told, this.#window(told)),
       said = told ? tr`first choice right at ${right} of ${known(path)} places` : "";
