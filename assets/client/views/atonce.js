@@ -27,7 +27,8 @@ export function lasted({ intervals = [] }) {
       intervals
         .filter(({ track }) => track === (laid ? MODELLED[role] : role))
         .map(({ start, end }) => ({ start: 1e3 * start, end: 1e3 * end })),
-    [draft, target] = [of("draft"), of("target")],
+    draft = of("draft"),
+    target = of("target"),
     all = [...draft, ...target],
     start = Math.min(...all.map((call) => call.start)),
     moved = (calls) => calls.map((call) => ({ start: call.start - start, end: call.end - start })),

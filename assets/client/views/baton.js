@@ -107,6 +107,7 @@ export class Baton extends StepPicture {
         box = { x: cell.x, y: up, width: cell.w - 1, height: Math.max(1, cell.foot - up) };
       return ["rect", { ...box, class: this.#large(cell) ? "dx-high" : "dx-quiet" }];
     });
+    this.#key(tau, [...ends.values()][0], labels);
     const handed = shown.filter(({ i, writer }) => i && writer !== told[i - 1].writer),
       drawn = this.paint(TOP + (last - first + 1) * LINE + 8, labels, {
         areas,
@@ -115,8 +116,6 @@ export class Baton extends StepPicture {
         batons: handed.map((cell, n) => this.#baton(cell, handed[n + 1], labels)),
         gauge: this.#gauge(told.length, labels),
       });
-    this.#key(tau, [...ends.values()][0], labels);
-    this.label(labels);
     if (!next) return;
     if (handed.length && handed.at(-1).i === told.length - 1) comeIn(drawn.batons.slice(-1), { opacity: 0 });
     comeIn(drawn.cells.slice(-1), { transform: "translateY(-14px)", opacity: 0 });

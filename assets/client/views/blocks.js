@@ -29,7 +29,9 @@ export class Blocks {
     const name = tr`Blocks, steps by positions`,
       look = { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) };
     this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": name });
-    [this.hand, this.veil, this.key] = [el("div", "dx-row"), el("div", "dx-veil"), el("div", "dx-legend")];
+    this.hand = el("div", "dx-row");
+    this.veil = el("div", "dx-veil");
+    this.key = el("div", "dx-legend");
     dom.append(this.say, el("div", look, this.picture, this.veil, this.hand), this.key);
     this.grow();
   }
