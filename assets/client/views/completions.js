@@ -131,18 +131,13 @@ export class Completions {
     render(this.ghosts, ghosts.length ? ghosts : [row("–", "")]);
   }
 
-  /** Milliseconds of each question up to t. */
-  #times(t) {
-    const own = this.run.steps.slice(0, t).flatMap(({ completions: one, intervals = [] }) => {
-      return intervals.filter(({ track }) => one?.source && track === one.source);
-    });
-    return own.map(({ start, end }) => 1000 * (end - start));
-  }
-
   describe(t) {
     const now = this.run.steps[t - 1]?.completions;
     if (!now) return tr`Before the first step.`;
-    const times = this.#times(t).sort((a, b) => a - b),
+    const questions = this.run.steps.slice(0, t).flatMap(({ completions: one, intervals = [] }) => {
+        return intervals.filter(({ track }) => one?.source && track === one.source);
+      }),
+      times = questions.map(({ start, end }) => 1000 * (end - start)).sort((a, b) => a - b), // milliseconds
       many = times.length > 1 ? "s" : "",
       middle = number(times[times.length >> 1]),
       median = times.length ? tr` ${times.length} question${many} so far, median ${middle} ms.` : "";

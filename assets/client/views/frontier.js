@@ -35,21 +35,13 @@ function states(run, t) {
 /** The open ones after step t, the best first. */
 const open = (run, t, found) => (run.steps[t - 1]?.frontier?.open ?? []).map((id) => found.get(id));
 
-/** Where step t left the path that it expanded for an older one: {last, best}, or null. */
-function back(run, t, found) {
-  const { returned, expanded } = run.steps[t - 1]?.frontier ?? {};
-  return returned ? { last: found.get(expanded), best: open(run, t, found)[0] } : null;
-}
-
-/** All of them up to step t: [{last, best, now}]. */
-function returns(run, t) {
-  const made = [];
-  for (let at = 1; at <= t; at++) {
-    const gone = back(run, at, states(run, at));
-    if (gone) made.push({ ...gone, now: at === t });
-  }
-  return made;
-}
+/** Where the steps up to t left the path that they expanded for an older one: [{last, best, now}]. */
+const returns = (run, t) =>
+  run.steps.slice(0, t).flatMap(({ frontier }, i) => {
+    if (!frontier?.returned) return [];
+    const found = states(run, i + 1);
+    return { last: found.get(frontier.expanded), best: open(run, i + 1, found)[0], now: i + 1 === t };
+  });
 
 export class Frontier extends StepPicture {
   layers = ["ghost", "list", "edges", "back", "nodes"];
@@ -200,8 +192,8 @@ export class Frontier extends StepPicture {
       [best] = open(this.run, t, found);
     if (!best) return this.none;
     if (best.fate === "chosen") return tr`★ path ${best.id} is the solution.`;
-    const gone = back(this.run, t, found),
-      from = gone ? tr` Back from path ${gone.last.id}.` : "";
+    const gone = returns(this.run, t).at(-1),
+      from = gone?.now ? tr` Back from path ${gone.last.id}.` : "";
     return tr`Next: path ${best.id}, f ${number(best.f)}.${from}`;
   }
 }
