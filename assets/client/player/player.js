@@ -272,16 +272,14 @@ Load the finished trace to see all of it.`,
     this.note.hidden = !this.note.textContent;
   }
 
-  #sentence() {
-    if (!this.run) return "";
-    const said = this.views.tell("describe", this.t);
-    return [tr`Step ${this.t} of ${this.run.length}.`, ...said, this.note.textContent].filter(Boolean).join(" ");
-  }
-
   #speak() {
+    const { run, t } = this;
     if (this.group.quiet) return;
     this.spoken = performance.now();
-    setText(this.say, this.#sentence());
+    const parts = run
+      ? [tr`Step ${t} of ${run.length}.`, ...this.views.tell("describe", t), this.note.textContent]
+      : [];
+    setText(this.say, parts.filter(Boolean).join(" "));
   }
 
   #open(run) {

@@ -44,13 +44,6 @@ export class Boundary extends StepPicture {
     return ends;
   }
 
-  /** Blocks of the run so far: [start, end]. */
-  #blocks() {
-    const all = new Map();
-    for (const { boundary } of this.run.steps.slice(0, this.t - 1)) if (boundary) all.set(boundary.start, boundary.end);
-    return [...all];
-  }
-
   /** Where each token stands, as wide as its word: [{x, w, line, text}] by position from the first on. */
   #laid(words) {
     let left = 2,
@@ -134,12 +127,13 @@ export class Boundary extends StepPicture {
         )
         .join("");
     const plain = fixed.map((to, i) => [i ? fixed[i - 1] : first, to]),
-      before = this.#blocks().filter(([start]) => start < told.start),
+      past = this.run.steps.slice(0, this.t - 1).filter(({ boundary }) => boundary?.start < told.start),
+      before = new Map(past.map(({ boundary: { start, end } }) => [start, end])),
       ghost = end < usual ? drawing([[end, usual]], 1, 0) : "",
       head = ghost && `M${edge(end) + 9},${top(end - 1, 1) + BRACKET - 4}l-7,4l7,4`,
       strokes = [
         ["dx-alone", drawing(plain, 0)],
-        ["dx-round", drawing(before, 1)],
+        ["dx-round", drawing([...before], 1)],
         ["dx-exit", drawing([[told.start, end]], 1)],
         ["dx-leap", ghost + head],
         ...fixed.map((to) => ["dx-alone", `M${edge(to)},${top(to - 1, 0) + TOKENS - 8}v${CHIP + 16}`]),

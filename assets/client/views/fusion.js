@@ -66,11 +66,6 @@ export class Fusion extends Floors {
     this.sliding.show(told?.window ?? 3, path.length > 0, said);
   }
 
-  /** The token at a place of the text before this step. */
-  #before(position) {
-    return this.run.written(position, this.t - 1)?.token ?? this.run.prompt[position];
-  }
-
   draw(told, { tree }) {
     const narrow = this.width < NARROW,
       W = this.#window(told),
@@ -85,7 +80,10 @@ export class Fusion extends Floors {
       const earlier = Array.from({ length: first }, (_, at) => look(at));
       tiles.push({ earlier: first, state: "prompt", looks: earlier.reduce((sum, share) => sum + share, 0) });
     }
-    for (let at = first; at < tree.start; at++) tiles.push({ token: this.#before(at), state: "old", looks: looks(at) });
+    for (let at = first; at < tree.start; at++) {
+      const token = this.run.written(at, this.t - 1)?.token ?? this.run.prompt[at];
+      tiles.push({ token, state: "old", looks: looks(at) });
+    }
     const begin = tiles.length,
       { next: last } = places.at(-1);
     for (const [i, place] of places.entries()) {
