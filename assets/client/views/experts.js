@@ -54,14 +54,10 @@ export class Experts extends StepPicture {
   }
 
   also(told) {
-    const { now } = this.#read(this.t);
-    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), told ? this.#sum() : "");
-  }
-
-  #sum() {
-    const { columns, units, box } = this.#read(this.t),
-      pairs = box.map((position) => columns.get(position) ?? []);
-    return tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+    const { columns, units, box, now } = this.#read(this.t),
+      pairs = box.map((position) => columns.get(position) ?? []),
+      said = tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), said);
   }
 
   draw() {
