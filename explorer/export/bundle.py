@@ -1,8 +1,5 @@
 """What the browser is given: the player with the views that the shown runs need, as classic scripts, for pages that
-must work from disk; and the list of the views, which the player looks up.
-
-    python -m explorer.export.bundle     writes the list, assets/client/player/views.js; a test compares it
-"""
+must work from disk; and the list of the views, which the player looks up."""
 
 import json
 import posixpath
@@ -15,7 +12,7 @@ import msgspec
 import engines
 from engines import ASSETS
 from explorer.export.modules import Module, joined
-from explorer.figures.definitions import script
+from explorer.figures.definitions import inert, script
 
 CLIENT = ASSETS / "client"
 PLAYER = ("player/player.js", "player/toolbar.js")
@@ -23,7 +20,6 @@ SCENES = "page/offline.js"  # the page's own module that others carry
 OWN = "../own/"  # where views that lie beside a person's own method files stand, seen from the client's views
 RECORDS = "records"  # among the things that a trace has to show: any of a method's own
 TABLE = "record"  # the view of a record that has none
-WIDEST = 120
 
 
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,20 +88,6 @@ def _shown_records() -> set[str]:
     return {part for view in views() for need in view.needs for part in need.split("+")}
 
 
-def module() -> str:
-    """The text of views.js, in the formatter's form."""
-    made = "// Made by `python -m explorer.export.bundle` from the views' own files. Do not edit."
-    row = "const view = (file, name, title, place, ...needs) => ({ file, name, title, place, needs });"
-    return "\n".join([made, "", row, "", "export const VIEWS = [", *(_entry(view) for view in views()), "];", ""])
-
-
-def _entry(view: View) -> str:
-    given = (view.file, view.name, view.title, view.place, *view.needs)
-    values = [json.dumps(value, ensure_ascii=False) for value in given]
-    line = f"  view({', '.join(values)}),"
-    return line if len(line) <= WIDEST else "\n".join(["  view(", *(f"    {value}," for value in values), "  ),"])
-
-
 def offers(trace: str) -> set[str]:
     """What a trace, given as JSON, has to show: the groups that its steps fill, "masked" or "growing", and "end"."""
     read = json.loads(trace)
@@ -153,6 +135,13 @@ def registry() -> str:
     return '"use strict";\n' + (CLIENT / "modules.js").read_text("utf-8")
 
 
+def given() -> str:
+    """What stands before the player's modules: where they are defined, what receipts are written with, and the views,
+    each as [file, name, title, place, needs]."""
+    known = inert([msgspec.structs.astuple(view) for view in views()])
+    return f"{registry()}{script()}globalThis.dxViews = {known};\n"
+
+
 def bundle(carried: tuple[str, ...] | None = None) -> str:
     """The player with the views of these files (None: all that ship) as one classic script. Views of a person's own are
     announced in it, and come in scripts of their own (`own_scripts`)."""
@@ -161,7 +150,7 @@ def bundle(carried: tuple[str, ...] | None = None) -> str:
     added = json.dumps(known).replace("<", "\\u003c")
     names = [*PLAYER, *(module_name(file) for file in files if not file.startswith(OWN))]
     announced = f'dxModules.use("player/loader.js").add({added});\n' if known else ""
-    return registry() + script() + joined(names, module_of) + announced
+    return given() + joined(names, module_of) + announced
 
 
 def own_scripts(carried: tuple[str, ...]) -> list[str]:
@@ -201,10 +190,3 @@ def scenes_styles() -> str:
     named = ";".join(f"--dx-{name}:var(--{name})" for name in names)
     sheets = "".join((CLIENT / "page" / name).read_text("utf-8") for name in ("stage.css", "lecture.css"))
     return f".scene,.lecture,.lecture-door{{{named}}}\n{sheets}"
-
-
-if __name__ == "__main__":
-    from explorer.arguments import of_module
-
-    of_module("explorer.export.bundle", __doc__)
-    (CLIENT / "player" / "views.js").write_text(module(), encoding="utf-8")

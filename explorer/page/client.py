@@ -15,8 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import engines
-from explorer.export.bundle import CLIENT, module_name, own_files, registry, script_of, styles, views, views_of
-from explorer.figures.definitions import script
+from explorer.export.bundle import CLIENT, given, module_name, own_files, script_of, styles, views, views_of
 from explorer.own_files import own_text
 from explorer.page.theme import tokens
 from explorer.runs.gallery import gallery
@@ -41,7 +40,7 @@ def files() -> dict[str, str]:
     begin = 'globalThis.dxReady = dxModules.load("page/first.js").then((page) => page.begin());\n'
     theme = f"globalThis.dxTheme = {own_text('theme.json').strip()};\n"
     return {
-        "board.js": registry() + script() + theme + script_of(board, ()) + begin,
+        "board.js": given() + theme + script_of(board, ()) + begin,
         "rest.js": script_of([name for name in rest if name.split("/")[0] in LATER], board),
         "all.css": tokens() + styles("page", "learn"),
     }

@@ -5,6 +5,8 @@ const ASSETS = new URL("../../assets/client/", import.meta.url);
 const RULE = `export const load = (url, context, next) =>
   next(url, url.startsWith(${JSON.stringify(ASSETS.href)}) ? { ...context, format: "module" } : context);`;
 
+globalThis.dxViews ??= []; // a page is given them before its modules
+
 register(`data:text/javascript,${encodeURIComponent(RULE)}`);
 
 /** The module at that place in assets/client/. */

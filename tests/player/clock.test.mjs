@@ -58,7 +58,7 @@ const EVENTS = {
   ],
   "seek to the end": [(one) => one.seek(99), (was, is) => is.x === was.end && is.follow && is.stood],
   "seek before the beginning": [(one) => one.seek(-5), (was, is) => is.x === 0 && is.follow === (was.end === 0)],
-  restart: [(one) => one.restart(), (was, is) => is.x === 0 && same(was, is, "playing")],
+  "seek to the beginning": [(one) => one.seek(0), (was, is) => is.x === 0 && same(was, is, "playing")],
   forward: [(one) => one.move(1), (was, is) => !is.playing && is.x >= Math.min(was.x, was.end) && is.stood],
   back: [(one) => one.move(-1), (was, is) => !is.playing && (is.x < was.x || was.x === 0 || was.end === 0)],
   "a frame": [

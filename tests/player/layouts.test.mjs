@@ -106,7 +106,7 @@ test("each answer stands once below each rule, and its verdict in its colour", (
   assert.deepEqual(verdicts.sort(), ["accepted", "accepted", "rejected"]);
 });
 
-const filter = await view("filtering");
+const filter = await asset("views/filtering.js");
 const cell = (token, step) => ({ token, entry: step === null ? undefined : { step } });
 const ANSWER = [cell(1, null), cell(2, null), cell(3, 0), cell(4, 1), cell(null, 1), cell(5, 0), cell(6, 1)];
 const FILTER = {
@@ -133,15 +133,15 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
   return {
     equal: [
       [count(made.marks, isNew), written],
-      [made.ends[1] !== "", told.end < told.length], // scissors where an end mark cut
+      [made.scissors[1][1].d !== "", told.end < told.length], // where an end mark cut
     ],
     ...{ height: made.height, labels: made.labels },
     boxes: {
       cells: made.cells.map((one) => middle(one, 20, 10)),
       marks: made.marks.map(({ x, w, foot, value }) => middle({ x, y: foot - 56 * value }, w, 56 * value)),
-      nets: made.nets.map((one) => one.box),
-      odd: made.odd,
-      strip: made.strip,
+      nets: made.net.map(([, , [, frame]]) => frame),
+      odd: made.odd.map(([, frame]) => frame),
+      strip: made.strip.map(([, frame]) => frame),
     },
     counts: {
       cells: 2 * own.length,
@@ -149,11 +149,11 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
       odd: count(own, (yes, i) => yes !== plain[i]),
       strip: 10,
     },
-    rows: [made.strip.map(({ x }) => x)],
+    rows: [made.strip.map(([, { x }]) => x)],
   };
 });
 
-const left = await view("leftalone");
+const left = await asset("views/leftalone.js");
 const WRITTEN = { texts: ["so ", "it is", " 4", ""], starts: [0, 1, 2], kinds: ["thought", "doubt", "answer"] };
 const OWN = { ...WRITTEN, sign: "(5)" };
 const BARELY = { texts: ["perhaps it is 4 or ", "5, no, it is 4"], starts: [0, 1], kinds: ["again", "odd"] };
@@ -174,23 +174,28 @@ const chains = {
   },
 };
 laws("a chain of thought left alone", [340, 420, 700, 1150], chains, (one, width) => {
-  const made = left.layout({ ...one, width }),
-    cards = (all) => all.map(({ at, wide: w }) => ({ x: numbers(at)[0], y: numbers(at)[1], w, h: left.CARD }));
-  const end = (all) => numbers(all.at(-1).at)[0] + all.at(-1).wide;
-  for (const one of made.tail.map(box)) {
-    assert.ok(Math.abs(one.x - end(made.own)) < 12 && Math.abs(one.right - end(made.alone)) < 12, "what was saved");
-    assert.ok(made.own[0] && box(cards(made.alone)[0]).foot < one.foot && cards(made.alone)[0].y > one.y);
+  const { height, labels, own, alone, ...made } = left.layout({ ...one, width }),
+    placed = ([{ transform }, ...parts]) => {
+      const [x, y] = numbers(transform);
+      return { x, y, w: parts.find(([tag]) => tag === "rect")[1].width, h: left.CARD };
+    },
+    cards = { own: own.map(placed), alone: alone.map(placed) },
+    tail = made.tail.map(([, frame]) => frame),
+    end = (all) => all.at(-1).x + all.at(-1).w;
+  for (const one of tail.map(box)) {
+    assert.ok(Math.abs(one.x - end(cards.own)) < 12 && Math.abs(one.right - end(cards.alone)) < 12, "what was saved");
+    assert.ok(own[0] && box(cards.alone[0]).foot < one.foot && cards.alone[0].y > one.y);
   }
-  for (const { at, room } of made.tabs) {
-    const wide = made.own.find((card) => numbers(card.at)[0] === numbers(at)[0])?.wide ?? 0;
-    assert.equal(Math.round(room), Math.round(Math.max(60, wide)), "as much room as its card");
+  for (const { x, w } of made.tabs.map(placed)) {
+    const wide = cards.own.find((card) => card.x === x)?.w ?? 0;
+    assert.equal(Math.round(w), Math.round(Math.max(60, wide)), "as much room as its card");
   }
   return {
     equal: [[made.tabs.length, count(one.done, ({ put, before, after }) => put || before - after > 0.005)]],
-    ...{ height: made.height, labels: made.labels },
-    boxes: { own: cards(made.own), alone: cards(made.alone), tail: made.tail },
+    ...{ height, labels },
+    boxes: { ...cards, tail },
     counts: { own: one.own.starts.length, alone: one.alone.starts.length, tail: Number(one.over) },
-    rows: [made.own, made.alone].map((all) => all.map(({ at }) => numbers(at)[0])),
+    rows: [cards.own, cards.alone].map((all) => all.map(({ x }) => x)),
   };
 });
 test("cards lie side by side in the order of their text", () => {
@@ -241,7 +246,7 @@ laws("pauses", [340, 600, 760, 1150], paused, (one, width) => {
   };
 });
 
-const arena = await view("arena");
+const arena = await asset("views/arena.js");
 const part = (name, start, end) => ({ name, start, end, measured: true });
 const FULL = [part("weights", 0, 1000), part("cache", 1000, 1300), part("rest", 1300, 1310)];
 const ARENA = {
@@ -354,7 +359,7 @@ test("threads go from their source to their node", () => {
   }
 });
 
-const bars = await view("bars");
+const bars = await asset("views/bars.js");
 const BOARD = { columns: 4, w: 50, gap: 3, gutter: 30, first: 2 };
 const SCORES = [NaN, NaN, 0.5, 0.9, 0, NaN, 0.3, 1, 0.7, 0.2];
 const SAME = { value: (p) => SCORES[p] };

@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 import engines
 from engines.core.trace import RecordInfo, Trace, pack
 from explorer import ASSETS
-from explorer.export.bundle import module_name, registry, script_of, styles, views_of
+from explorer.export.bundle import given, module_name, script_of, styles, views, views_of
 from explorer.export.html import export_html
-from explorer.figures.definitions import script
 from explorer.figures.handed import shown
 from tests import own_record
 from tests.engines.fakes import TableCausal
@@ -48,7 +47,7 @@ class Served:
         elif name == "all.css":
             route.fulfill(content_type="text/css", body=styles())
         else:
-            board = registry() + script() + script_of(["player/gradio.js", *map(module_name, views_of(()))], ())
+            board = given() + script_of(["player/gradio.js", *map(module_name, views_of(()))], ())
             route.fulfill(content_type="text/javascript", body=board if name == "board.js" else script_of([name]))
 
     def views(self) -> set[str]:
@@ -86,7 +85,7 @@ def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
 def test_views_stand_in_their_places_however_late_they_come(served: Served) -> None:
     served.load(drafting())
     served.wait_for("DraftTree", "Facts", "Ribbon", "About")
-    expected = served.page.evaluate("dxModules.use('player/views.js').VIEWS.map(({ name }) => name)")
+    expected = [view.name for view in views()]
     names = "(nodes) => nodes.map((n) => n.dataset.view)"
     shown, folded = (served.page.locator(frame).evaluate_all(names) for frame in (".dx-part", ".dx-view"))
     assert served.page.evaluate("panel.debug().views") == [*shown, *folded]

@@ -2,7 +2,8 @@
 // that came true goes on.
 
 import { glyphs } from "./codec.js";
-import { el, pool, setText } from "./dom.js";
+import { el } from "./dom.js";
+import { render } from "./render.js";
 import { tr } from "./words.js";
 
 export class BranchList {
@@ -14,19 +15,22 @@ export class BranchList {
   show({ branches = [], commits } = {}) {
     const own = branches.filter(({ tokens }) => tokens.length > 1),
       before = Math.min(...(commits?.positions ?? [0]));
-    pool(this.dom, own.length, () => el("div", { role: "listitem" }, el("span"), el("span"))).forEach((row, i) => {
-      const { tokens, length, fate } = own[i],
-        [when, words] = row.childNodes,
-        chosen = fate === "chosen",
+    render(this.dom, own, ({ tokens, length, fate }) => {
+      const chosen = fate === "chosen",
         look = chosen ? "accepted" : "unreached",
-        at = length - tokens.length - before;
-      row.style.cssText = "display:grid;grid-template-columns:9em 1fr";
-      setText(when, `${chosen ? "✓ " : ""}${tr`if ${at} stay, then`}`);
-      pool(words, tokens.length, () => el("span")).forEach((word, j) => {
-        word.style.cssText = `background:var(--${look}-fill);color:var(--${look}-text);padding:1px 5px;margin:0 2px;\
-border-radius:4px;font-family:var(--mono);border:${j ? "0" : "1.5px solid var(--text)"}`;
-        setText(word, glyphs(this.run.piece(tokens[j]).text));
-      });
+        style = `background:var(--${look}-fill);color:var(--${look}-text);padding:1px 5px;margin:0 2px;\
+border-radius:4px;font-family:var(--mono);border:`,
+        when = tr`if ${length - tokens.length - before} stay, then`,
+        words = tokens.map((token, i) => {
+          const border = i ? "0" : "1.5px solid var(--text)";
+          return ["span", { style: style + border }, glyphs(this.run.piece(token).text)];
+        });
+      return [
+        "div",
+        { role: "listitem", style: "display:grid;grid-template-columns:9em 1fr" },
+        ["span", {}, `${chosen ? "✓ " : ""}${when}`],
+        ["span", {}, ...words],
+      ];
     });
   }
 }

@@ -24,31 +24,26 @@ export function cursor(axis, x) {
 
 /** The nearest place before or after `x` at which one of the runs completes a step; `x` itself at either end. */
 export function boundary(axes, x, direction) {
-  let best = null;
-  for (const axis of axes) {
+  const places = axes.flatMap((axis) => {
     const at = cursor(axis, x);
-    const next = direction > 0 ? axis[at + 1] : axis[at] < x ? axis[at] : axis[at - 1];
-    if (next !== undefined && (best === null || (direction > 0 ? next < best : next > best))) best = next;
-  }
-  return best ?? x;
+    return (direction > 0 ? axis[at + 1] : axis[at] < x ? axis[at] : axis[at - 1]) ?? [];
+  });
+  if (!places.length) return x;
+  return direction > 0 ? Math.min(...places) : Math.max(...places);
 }
 
 export class Group {
-  constructor() {
-    Object.assign(this, {
-      members: new Set(),
-      listeners: new Set(),
-      unit: "steps",
-      x: 0,
-      speed: 1,
-      playing: false,
-      follow: false,
-      stood: false, // a person chose the place
-      compact: false, // decided by views/compact.js
-      told: 0,
-      moved: 0,
-    });
-  }
+  members = new Set();
+  listeners = new Set();
+  unit = "steps";
+  x = 0;
+  speed = 1;
+  playing = false;
+  follow = false;
+  stood = false; // a person chose the place
+  compact = false; // decided by views/compact.js
+  told = 0;
+  moved = 0;
 
   axes() {
     return [...this.members].map((member) => member.axis(this.unit)).filter((axis) => axis.length > 1);
@@ -85,10 +80,6 @@ export class Group {
   move(direction, moving) {
     this.pause();
     this.seek(boundary(this.axes(), this.x, direction), moving);
-  }
-
-  restart() {
-    this.seek(0);
   }
 
   /** New steps arrived in a member. */

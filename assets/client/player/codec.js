@@ -55,23 +55,14 @@ export function fromBase64(text) {
 const PICTURES = { " ": "␣", "\n": "↵", "\t": "→", "\u2028": "↵", "\u2029": "↵" };
 
 // Characters that are invisible or turn the reading direction: shown by their number.
-const hidden = (c) =>
-  c < 32 ||
-  (c >= 0x7f && c <= 0xa0) ||
-  c === 0xad ||
-  c === 0x61c ||
-  (c >= 0x200b && c <= 0x200f) ||
-  (c >= 0x202a && c <= 0x202e) ||
-  (c >= 0x2060 && c <= 0x206f) ||
-  c === 0xfeff ||
-  (c >= 0xe0000 && c <= 0xe0fff);
+const HIDDEN = /[\p{Cc}\u00a0\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|[\u{e0000}-\u{e0fff}]/u;
 
 function visible(char, keepSpace) {
   if (keepSpace && (char === " " || char === "\n" || char === "\t")) return char;
   const code = char.codePointAt(0);
   if (PICTURES[char]) return PICTURES[char];
   if (code >= 0xd800 && code <= 0xdfff) return "\ufffd";
-  return hidden(code) ? `‹${code.toString(16).toUpperCase()}›` : char;
+  return HIDDEN.test(char) ? `‹${code.toString(16).toUpperCase()}›` : char;
 }
 
 /** One line in which white space, control and direction characters can be seen, cut at `limit` characters. */

@@ -69,11 +69,8 @@ export function pool(parent, n, make) {
 
 /** A labelled select; `choose` gets the chosen value. */
 export function select(label, options, value, choose) {
-  const box = el(
-    "select",
-    { onchange: () => choose(box.value) },
-    ...options.map(([key, text]) => el("option", { value: key }, text)),
-  );
+  const listed = options.map(([key, text]) => el("option", { value: key }, text)),
+    box = el("select", { onchange: () => choose(box.value) }, ...listed);
   box.value = value;
   return el("label", "dx-select", el("span", {}, label), box);
 }
@@ -97,14 +94,9 @@ export function along(node, event) {
 /** The part of a timeline that has not been played yet is covered by a veil which only moves. */
 export function timeline(run, context, ...drawing) {
   const veil = el("div", "dx-veil"),
-    hand = el("div", "dx-hand");
-  const node = el(
-    "div",
-    { class: "dx-timeline", onclick: (event) => context.seek(Math.floor(along(node, event) * run.length) + 1) },
-    ...drawing,
-    veil,
-    hand,
-  );
+    hand = el("div", "dx-hand"),
+    onclick = (event) => context.seek(Math.floor(along(node, event) * run.length) + 1),
+    node = el("div", { class: "dx-timeline", onclick }, ...drawing, veil, hand);
   const show = (t) => (veil.style.transform = hand.style.transform = `translateX(${(100 * t) / run.length}%)`);
   return { node, show };
 }

@@ -48,12 +48,8 @@ export class Fork {
    * board. alone: called when the panel opens. */
   constructor(player, known, { board, alone }) {
     Object.assign(this, { player, known, board, alone, form: null });
-    const onclick = () => this.toggle();
-    this.button = el(
-      "button",
-      { class: "dx-forker", hidden: true, "aria-expanded": "false", title: tr`Fork from here (f)`, onclick },
-      tr`Fork`,
-    );
+    const look = { class: "dx-forker", hidden: true, "aria-expanded": "false", title: tr`Fork from here (f)` };
+    this.button = el("button", { ...look, onclick: () => this.toggle() }, tr`Fork`);
     host.panels.add(this);
   }
 
@@ -89,15 +85,6 @@ export class Fork {
     const { alert } = this.player;
     alert.hidden = false;
     setText(alert, tr`The panel for forks could not be loaded; press Fork again.`);
-  }
-
-  /** A click on the board. */
-  pick() {
-    this.form?.pick();
-  }
-
-  close() {
-    this.form?.close();
   }
 
   destroy() {

@@ -1,8 +1,7 @@
 // The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
 
-import { groupNamed } from "./clock.js";
+import { cursor, groupNamed } from "./clock.js";
 import { openForks } from "./fork.js";
-import { query, restore } from "./link.js";
 import { add, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
@@ -50,29 +49,51 @@ function players() {
 }
 
 function look() {
-  if (!view || !ids.size || players().length < ids.size) return;
-  restore(
-    view,
-    players().map(([, panel]) => panel),
-    groupNamed("main"),
-  );
+  const shown = players().map(([, panel]) => panel);
+  if (!view || !ids.size || shown.length < ids.size) return;
+  restore(view, shown, groupNamed("main"));
   view = null;
+}
+
+/** Puts players to where a link points. view: {clock?, step?, of?, lane?}. */
+function restore(view, panels, group) {
+  if (view.clock) group.setUnit(view.clock);
+  if (view.lane) for (const panel of panels) if (panel.run?.lanes.has(view.lane)) panel.context.setLane(view.lane);
+  if (view.step !== undefined) panels[(view.of ?? 1) - 1]?.seek(view.step);
+}
+
+/** {text}: what to show again, as a query; null if nothing is shown, {without} if a run has no id. shown: [{id, run,
+ * axis}] by player; stood: whether to name the step. */
+function query(shown, { unit, x, stood }, lane) {
+  if (!shown.length) return null;
+  const without = shown.filter(({ id }) => !id).map(({ name }) => name);
+  if (without.length) return { without };
+  const lengths = shown.map(({ axis }) => axis.length),
+    longest = lengths.indexOf(Math.max(...lengths));
+  const inside = shown.findIndex(({ axis }) => axis.length > 1 && axis[axis.length - 1] >= x),
+    lead = inside < 0 ? longest : inside;
+  const ids = shown.map(({ id }) => id),
+    kept = ids.some((id) => /^[0-9a-f]{16,64}$/.test(id));
+  const parts = [[kept ? "run" : "gallery", ids.join(",")]];
+  const step = stood && cursor(shown[lead].axis, x);
+  if (step) parts.push(["step", step]);
+  if (step && lead) parts.push(["of", lead + 1]);
+  if (unit !== "steps") parts.push(["clock", unit]);
+  if (lane) parts.push(["lane", lane]);
+  return {
+    text: parts.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&"),
+  };
 }
 
 /** The link to what the players show, as `query` with the whole address. */
 function link(group = groupNamed("main")) {
-  const shown = players().map(([slot, panel]) => ({
-    id: ids.get(slot),
-    axis: panel.axis(group.unit),
-    name: tr`player ${slot + 1}`,
-    panel,
-  }));
-  const found = query(
-    shown,
-    group,
-    shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"),
-  );
-  return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
+  const shown = players().map(([slot, panel]) => {
+      return { id: ids.get(slot), axis: panel.axis(group.unit), name: tr`player ${slot + 1}` };
+    }),
+    lanes = players().map(([, { context }]) => context.lane),
+    lane = lanes.find((name) => name && name !== "confidence"),
+    made = query(shown, group, lane);
+  return made?.text ? { text: `${location.origin}${location.pathname}?${made.text}` } : made;
 }
 
 /** The buttons that copy, whose module is fetched when the page shows them. */
@@ -124,16 +145,6 @@ function handOver(target) {
   if (focus?.closest("#run, #stop")) target.root.focus({ preventScroll: true });
 }
 
-/** Numbers outside the players ask for receipts by an event: {anchor, receipt, numbers, header}. */
-function answer() {
-  if (document.documentElement.dataset.receipts) return;
-  document.documentElement.dataset.receipts = "here";
-  document.addEventListener("dx-receipt", async ({ detail }) => {
-    const { showReceipt } = await load("receipt");
-    showReceipt(detail);
-  });
-}
-
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, id?, ...} | {slot, trace, at?}]}, with "clear" to
  * empty all panels, "play" to play afterwards, "view": {clock, step, of, lane} to go there, "ids": {slot: id} of
  * what is shown, "expect": whether a run may still take their place, and "tokens": {slot: length of its prompt}. */
@@ -146,7 +157,14 @@ export function bus(_element, props, watch) {
 }
 
 function listenToPage(props) {
-  answer();
+  const { dataset } = document.documentElement;
+  if (!dataset.receipts)
+    // numbers outside the players ask for them: {anchor, receipt, numbers, header}
+    document.addEventListener("dx-receipt", async ({ detail }) => {
+      const { showReceipt } = await load("receipt");
+      showReceipt(detail);
+    });
+  dataset.receipts = "here";
   add(read(props.views || "[]"));
   document.addEventListener("dx-link", ({ detail }) => {
     const group = groupNamed("main");

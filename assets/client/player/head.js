@@ -27,10 +27,6 @@ export class Head {
     setText(this.tells, what && ` · ${what}`);
   }
 
-  clear() {
-    this.lineage.hidden = true;
-  }
-
   show(run, title) {
     const { header } = run;
     setText(this.name, title || titleOf(run));

@@ -1,7 +1,8 @@
-// Views are loaded when a run first needs them; views.js, made from their files, names them. Some are in the page's
-// scripts already (modules.js); a page saved to disk has those that its runs need.
+// Views are loaded when a run first needs them; the page was given the list of them (explorer/export/bundle.py), made
+// from their files. Some are in the page's scripts already (modules.js); a page saved to disk has those that its runs
+// need.
 
-import { VIEWS } from "./views.js";
+const VIEWS = globalThis.dxViews.map(([file, name, title, place, needs]) => ({ file, name, title, place, needs }));
 
 export const DETAILS = 100; // views with this place or a higher one stand under Details
 
@@ -24,15 +25,9 @@ export function add(entries) {
 
 /** The table of a record. */
 export function tableOf(record) {
-  if (!tables.has(record))
-    tables.set(record, {
-      file: "record",
-      name: "RecordTable",
-      title: record.replaceAll("_", " "),
-      place: 159,
-      needs: [record],
-    });
-  return tables.get(record);
+  const title = record.replaceAll("_", " "),
+    entry = { file: "record", name: "RecordTable", title, place: 159, needs: [record] };
+  return tables.get(record) ?? tables.set(record, entry).get(record);
 }
 
 /** Those in a panel that a run asks for: also a table of each record that no view shows. */

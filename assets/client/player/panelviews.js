@@ -21,19 +21,12 @@ export class Shown {
    * called when a person opens or folds Details. */
   constructor(body, context, late, turned) {
     Object.assign(this, { body, context, late });
-    this.details = el(
-      "details",
-      {
-        class: "dx-details",
-        hidden: true,
-        ontoggle: () => {
-          if (this.details.open === this.open) return;
-          remember("details", this.details.open);
-          turned(this.details.open);
-        },
-      },
-      el("summary", {}, tr`Details`),
-    );
+    const ontoggle = () => {
+      if (this.details.open === this.open) return;
+      remember("details", this.details.open);
+      turned(this.details.open);
+    };
+    this.details = el("details", { class: "dx-details", hidden: true, ontoggle }, el("summary", {}, tr`Details`));
     this.open = this.details.open = Boolean(remembered("details"));
     this.clear();
   }

@@ -17,6 +17,13 @@ export function paint(canvas, pixels) {
   fill(canvas, shape, (i) => values.slice(3 * i, 3 * i + 3));
 }
 
+/** The same as an image's address. */
+export function pictureOf(pixels) {
+  const canvas = document.createElement("canvas");
+  paint(canvas, pixels);
+  return canvas.toDataURL();
+}
+
 /** The mean colours of the patches of a grid [rows, columns], in reading order. */
 export function means(pixels, [rows, columns]) {
   const { values, shape } = unpack(pixels),

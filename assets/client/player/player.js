@@ -31,18 +31,8 @@ let ids = 0;
 class Player {
   constructor(element, { group = "main", slot = 0, theme, title = "", forks = false }) {
     installTheme(theme);
-    Object.assign(this, {
-      element,
-      slot,
-      title,
-      group: groupNamed(group),
-      run: null,
-      t: 0,
-      last: null,
-      message: "",
-      spoken: 0,
-    });
-    this.#build(forks);
+    Object.assign(this, { slot, title, group: groupNamed(group), run: null, t: 0, last: null, message: "", spoken: 0 });
+    element.replaceChildren(this.#build(forks));
     this.context = this.#context(theme);
     this.views = new Shown(
       this.body,
@@ -58,30 +48,15 @@ class Player {
   #build(forks) {
     this.alert = el("p", { class: "dx-alert", role: "alert", hidden: true });
     this.note = el("p", "dx-note");
-    this.body = el("div", {
-      class: "dx-body",
-      onclick: (event) => event.target.closest(".dx-board") && this.fork.pick(),
-    });
+    const pick = ({ target }) => target.closest(".dx-board") && this.fork.form?.pick();
+    this.body = el("div", { class: "dx-body", onclick: pick });
     this.say = el("output", { class: "dx-say", "aria-live": "polite" });
-    this.fork = new Fork(this, forks, {
-      board: () => this.views.board(),
-      alone: () => this.#alone(),
-    });
+    this.fork = new Fork(this, forks, { board: () => this.views.board(), alone: () => this.#alone() });
     this.head = new Head(this.fork.button);
-    this.root = el(
-      "section",
-      {
-        class: "dx dx-panel",
-        tabindex: 0,
-        "aria-label": this.title || tr`Player ${this.slot + 1}`,
-        onkeydown: (event) => this.#key(event),
-      },
-      this.head.root,
-      this.alert,
-      this.body,
-      this.say,
-    );
-    this.element.replaceChildren(this.root);
+    const look = { class: "dx dx-panel", tabindex: 0, "aria-label": this.title || tr`Player ${this.slot + 1}` },
+      onkeydown = (event) => this.#key(event);
+    this.root = el("section", { ...look, onkeydown }, this.head.root, this.alert, this.body, this.say);
+    return this.root;
   }
 
   /** What a view may know of its player, and ask of it. */
@@ -104,10 +79,10 @@ class Player {
       mark: (kind, marks) => this.#mark(kind, marks),
       picking: () => {
         this.#alone();
-        this.fork.close();
+        this.fork.form?.close();
       },
-      setLane: (lane) => this.#relook({ lane }),
-      setPeek: (peek) => this.#relook({ peek }),
+      setLane: (lane) => this.look({ lane }),
+      setPeek: (peek) => this.look({ peek }),
       setWhole: (whole) => {
         remember("whole", whole);
         this.#everywhere((member) => member.look({ whole }));
@@ -133,7 +108,11 @@ class Player {
     this.ends = new AbortController();
     const { signal } = this.ends;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#recolour(), { signal });
-    document.addEventListener("dx-pairs", () => this.#beside(), { signal });
+    const beside = () => {
+      this.met();
+      this.group.refresh();
+    };
+    document.addEventListener("dx-pairs", beside, { signal });
     window.addEventListener("beforeprint", () => this.views.tell("print"), { signal });
   }
 
@@ -218,7 +197,7 @@ Load the finished trace to see all of it.`,
     this.reveal(false);
     Object.assign(this.context, { marks: {}, pick: null });
     this.root.removeAttribute("data-predict");
-    this.head.clear();
+    this.head.lineage.hidden = true;
     setText(this.say, "");
     this.#state("empty");
     this.group.grown();
@@ -245,20 +224,16 @@ Load the finished trace to see all of it.`,
 
   /** For tests. */
   debug() {
-    const { run, t } = this;
+    const { run, t } = this,
+      text = (token) => (token === null ? null : run.piece(token).text),
+      cells = run?.board(t) ?? [];
     return {
       state: this.root.dataset.state,
       step: t,
       message: this.message,
       views: this.views.all.map(({ entry }) => entry.name),
       steps: run?.length ?? 0,
-      board:
-        run?.board(t).map(({ position, token, state }) => ({
-          position,
-          token,
-          state,
-          text: token === null ? null : run.piece(token).text,
-        })) ?? [],
+      board: cells.map(({ position, token, state }) => ({ position, token, state, text: text(token) })),
       note: this.note.textContent,
       sums: run && { ...run.sums[t], tokens: run.tokens(t) },
     };
@@ -297,16 +272,14 @@ Load the finished trace to see all of it.`,
     this.note.hidden = !this.note.textContent;
   }
 
-  #sentence() {
-    if (!this.run) return "";
-    const said = this.views.tell("describe", this.t);
-    return [tr`Step ${this.t} of ${this.run.length}.`, ...said, this.note.textContent].filter(Boolean).join(" ");
-  }
-
   #speak() {
+    const { run, t } = this;
     if (this.group.quiet) return;
     this.spoken = performance.now();
-    setText(this.say, this.#sentence());
+    const parts = run
+      ? [tr`Step ${t} of ${run.length}.`, ...this.views.tell("describe", t), this.note.textContent]
+      : [];
+    setText(this.say, parts.filter(Boolean).join(" "));
   }
 
   #open(run) {
@@ -315,11 +288,6 @@ Load the finished trace to see all of it.`,
     Object.assign(this, { run, last });
     this.head.show(run, this.title);
     this.#grown();
-  }
-
-  #beside() {
-    this.met();
-    this.group.refresh();
   }
 
   /** Runs of the group came, grew or went, or what is said of two of them came. */
@@ -334,8 +302,7 @@ Load the finished trace to see all of it.`,
   }
 
   #grown() {
-    const { run } = this;
-    const { context } = this;
+    const { run, context } = this;
     if (context.lane !== "" && context.lane !== "@author" && !run.lanes.has(context.lane))
       context.lane = run.canvas === null ? null : run.deciding;
     // where models take turns, who wrote a token is what the method is about
@@ -348,9 +315,8 @@ Load the finished trace to see all of it.`,
   /** All notes have one line, or two where one needs it: nothing moves from step to step. */
   #room() {
     const members = [...this.group.members],
-      long = Math.max(
-        ...members.map(({ run }) => Math.max(0, ...(run?.steps.map(({ note = "" }) => note.length) ?? []))),
-      ),
+      lengths = members.flatMap(({ run }) => run?.steps.map(({ note = "" }) => note.length) ?? []),
+      long = lengths.reduce((most, length) => Math.max(most, length), 0),
       wide = Math.min(...members.map(({ note }) => note.clientWidth || Infinity));
     for (const { note } of members) note.style.height = long * LETTER < wide ? "21px" : "";
   }
@@ -388,15 +354,10 @@ Load the finished trace to see all of it.`,
     return `${word} · ${place}`;
   }
 
-  #relook(change) {
-    Object.assign(this.context, change);
-    this.views.tell("relook");
-  }
-
   /** Another look at the same step: {lane, peek, unfolded}, or some of them. */
   look(change) {
-    if (this.run) this.#relook(change);
-    else Object.assign(this.context, change);
+    Object.assign(this.context, change);
+    this.views.tell("relook");
   }
 
   /** Opens or folds Details. */
@@ -412,7 +373,7 @@ Load the finished trace to see all of it.`,
     if (mode === this.mode || !this.run) return void (this.mode = mode);
     this.mode = mode;
     this.views.resize(true);
-    this.#relook({});
+    this.look({});
     this.#show();
   }
 
@@ -440,6 +401,4 @@ Load the finished trace to see all of it.`,
   }
 }
 
-export function mount(element, options) {
-  return new Player(element, options);
-}
+export const mount = (element, options) => new Player(element, options);

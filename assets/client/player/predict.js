@@ -1,10 +1,7 @@
 // "What is written next": the question before a step, and the score of an answer against stated baselines. No DOM.
 
-const depth = ({ parents }) => {
-  const at = [];
-  parents.forEach((parent, i) => (at[i] = parent < 0 ? 0 : at[parent] + 1));
-  return Math.max(0, ...at);
-};
+import { depthsOf } from "./rounds.js";
+
 const accepted = (tree) => tree.why.filter((why) => why === "accepted").length;
 const count = (some, of) => some.filter((one) => of.has(one)).length;
 
@@ -14,7 +11,12 @@ const count = (some, of) => some.filter((one) => of.has(one)).length;
 export function question(run, t) {
   const step = run.steps[t];
   if (step?.tree)
-    return { kind: "drafts", most: depth(step.tree), nodes: step.tree.parents.length - 1, answer: accepted(step.tree) };
+    return {
+      kind: "drafts",
+      most: Math.max(0, ...depthsOf(step.tree.parents)),
+      nodes: step.tree.parents.length - 1,
+      answer: accepted(step.tree),
+    };
   if (!step || run.canvas === null) return null;
   const open = run
       .board(t)

@@ -88,13 +88,10 @@ export function receipt(number, value, run, known, at, title) {
       translated,
     ),
     without = lost(name, run);
-  if (without.length)
-    return compose(
-      { label, kind, value: tr`not recorded`, formula, note: said(without, run.header), at },
-      known,
-      run.header,
-    );
-  return compose({ label, kind, value, formula, terms: fill(terms, known), counts, note, at }, known, run.header);
+  const facts = without.length
+    ? { value: tr`not recorded`, note: said(without, run.header) }
+    : { value, terms: fill(terms, known), counts, note };
+  return compose({ label, kind, formula, at, ...facts }, known, run.header);
 }
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
@@ -128,47 +125,11 @@ export function compose({ label, kind, value, formula, terms = "", counts = [], 
   const several = known.gained !== known.tokens, // amounts are of the answer, and the number is of all samples
     partly = (group, name) => (several && group === "gained" && name !== "prompt" ? "" : name),
     each = counts.flatMap((group) => COUNTED[group].map(([what, name, yes]) => [what, partly(group, name), yes])),
-    rows = [...new Map(each.map((row) => [row[0], row])).values()];
-  const amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? tr`so far` : tr`in this run`}` : "");
-  const counted = rows.map(([what, name, yes]) => [
-    translated(what),
-    `${yes ? tr`✓ counted` : tr`✗ not counted`}${amount(name)}`,
-  ]);
-  const {
-      models = [],
-      machine,
-      seed,
-      detail,
-      versions = {},
-      started_at,
-      warmup_seconds = 0,
-      params = {},
-      missing = [],
-    } = header,
-    held = (field, text) => (missing.includes(field) ? tr`not recorded` : text);
-  const under = [
-    ...models.map(modelRow),
-    [tr`machine`, machine],
-    [tr`seed`, held("seed", String(seed))],
-    [tr`batch`, "1"],
-    [tr`warm-up`, held("warmup_seconds", tr`${shown("_seconds", warmup_seconds)}, not counted`)],
-    [tr`recorded`, tr`${started_at}, at detail ‘${detail}’`],
-    [
-      tr`parameters`,
-      held(
-        "params",
-        Object.entries(params)
-          .map(([name, one]) => `${name} ${one}`)
-          .join(", ") || tr`none`,
-      ),
-    ],
-    [
-      tr`libraries`,
-      Object.entries(versions)
-        .map(([name, version]) => `${name} ${version}`)
-        .join(", ") || tr`not recorded`,
-    ],
-  ];
+    amount = (name) => (name ? `; ${shown(name, known[name])} ${at ? tr`so far` : tr`in this run`}` : ""),
+    counted = [...new Map(each.map((row) => [row[0], row])).values()].map(([what, name, yes]) => [
+      translated(what),
+      `${yes ? tr`✓ counted` : tr`✗ not counted`}${amount(name)}`,
+    ]);
   return {
     title: `${label}: ${value}`,
     kind,
@@ -176,7 +137,26 @@ export function compose({ label, kind, value, formula, terms = "", counts = [], 
     sections: [
       [tr`How`, how],
       ...(counted.length ? [[tr`What is counted`, counted]] : []),
-      [tr`Under which conditions`, under],
+      [tr`Under which conditions`, conditions(header)],
     ],
   };
+}
+
+function conditions({ models = [], versions = {}, warmup_seconds = 0, params = {}, missing = [], ...header }) {
+  const { machine, seed, detail, started_at } = header,
+    held = (field, text) => (missing.includes(field) ? tr`not recorded` : text),
+    listed = (all) =>
+      Object.entries(all)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(", ");
+  return [
+    ...models.map(modelRow),
+    [tr`machine`, machine],
+    [tr`seed`, held("seed", String(seed))],
+    [tr`batch`, "1"],
+    [tr`warm-up`, held("warmup_seconds", tr`${shown("_seconds", warmup_seconds)}, not counted`)],
+    [tr`recorded`, tr`${started_at}, at detail ‘${detail}’`],
+    [tr`parameters`, held("params", listed(params) || tr`none`)],
+    [tr`libraries`, listed(versions) || tr`not recorded`],
+  ];
 }

@@ -47,6 +47,25 @@ export function rowsOf(tree) {
   return { rows, accepted: path.length };
 }
 
+/** How far below its root each row of a tree hangs. */
+export function depthsOf(parents) {
+  const depths = [];
+  for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
+  return depths;
+}
+
+/** The rows of a tree that hang below one of them. */
+export const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
+
+/** What is ranked behind a row of a tree: {token, chance, row: that hangs there with it, state: what became of it, ""
+ * where nothing did}. own: the target's token there; nodes: as in rowsOf. */
+export const rankedAt = ({ tokens, chances }, tree, nodes, row, own) =>
+  tokens.map((token, rank) => {
+    const child = below(tree, row).find((one) => tree.tokens[one] === token),
+      state = child ? nodes[child].state : token === own ? "correction" : "";
+    return { token, chance: chances[rank], row: child ?? -1, state };
+  });
+
 /** Rows of a tree that the drafter went on from, from the root down: below the root over `first`, if that is one; else
  * over what was accepted, or is best ranked. */
 export function pathOf({ parents, accepted }, rows, first) {

@@ -27,13 +27,9 @@ export class Sliding {
     this.value = el("output");
     this.back = el("button", { onclick: () => move(null) }, tr`as recorded`);
     this.derived = el("span", { "aria-live": "polite" });
-    this.dom = el(
-      "p",
-      "dx-sliding",
-      el("label", {}, `${symbol} `, this.slider, " ", this.value),
-      this.back,
-      this.derived,
-    );
+    const named = el("label", {}, `${symbol} `, this.slider, " ", this.value);
+    this.dom = el("p", "dx-sliding", named, this.back, this.derived);
+    view.below?.(this.dom);
   }
 
   get #known() {

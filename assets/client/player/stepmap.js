@@ -2,7 +2,8 @@
 // one cell; a pointer that is drawn over the rows sets the step.
 
 import { cut, glyphs } from "./codec.js";
-import { el, pool, set, setText, sizeCanvas, svg } from "./dom.js";
+import { el, set, setText, sizeCanvas, svg } from "./dom.js";
+import { render } from "./render.js";
 import { tr } from "./words.js";
 
 const LEFT = 40,
@@ -190,10 +191,9 @@ export class StepMap {
     }
     if (this.left) labels.push([this.right, 13, "end", tr`${this.left} more hold end marks only`]);
     labels.push(...(this.aside?.(t) ?? []));
-    pool(this.axis.firstChild, labels.length, () => svg("text")).forEach((node, i) => {
-      const [x, y, anchor, text, slanted = false] = labels[i];
-      set(node, { x, y, "text-anchor": anchor, transform: slanted ? `rotate(-60 ${x} ${y - 6})` : "" });
-      setText(node, text);
+    render(this.axis.firstChild, labels, ([x, y, anchor, text, slanted]) => {
+      const transform = slanted ? `rotate(-60 ${x} ${y - 6})` : "";
+      return ["text", { x, y, "text-anchor": anchor, transform }, text];
     });
   }
 }

@@ -9,12 +9,21 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`. */
+/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) and what else it puts
+ * `below` stand below the drawing. */
 export class StepPicture {
   layers = [];
+  controls = [];
+
+  /** An element that stands below the drawing. */
+  below(node) {
+    this.controls.push(node);
+    return node;
+  }
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers);
+    this.begin(run, dom, context, this.layers, ...this.controls);
+    this.grow?.();
   }
 
   /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
@@ -33,15 +42,18 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  /** What is shown of a step, if it has that: the record that a view needs first. */
+  /** What is shown of a step, if it has that: the record that a view needs first, with something in its list
+   * `filled`. */
   told(step) {
-    return step[this.record];
+    const told = step[this.record];
+    return this.filled && !told?.[this.filled]?.length ? null : told;
   }
 
   /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`
    * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
     const next = t === this.t + 1;
+    if (t !== this.t) this.picked = null; // what a person picked in another step
     this.t = t;
     if (hurry) return;
     const step = this.run.steps[t - 1],
@@ -76,6 +88,13 @@ export class StepPicture {
     const { width } = this;
     set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
     if (labels) this.label(labels);
+  }
+
+  /** Fills layers with what is described in them (render.js), and frames the drawing. Returns the nodes by layer. */
+  paint(height, labels, layers) {
+    const drawn = Object.entries(layers).map(([name, items]) => [name, render(this[name], items)]);
+    this.frame(height, labels);
+    return Object.fromEntries(drawn);
   }
 
   /** A token as text, cut where it has more than `most` letters. */

@@ -108,17 +108,11 @@ export class Run {
   }
 
   #sum(step) {
-    const { forwards, others, roles, work, layers, fed, model, method } = this.sums[this.length - 1];
-    const next = {
-      forwards,
-      others,
-      roles: { ...roles },
-      work,
-      layers: { ...layers },
-      fed: fed + step.tokens_fed,
-      model: model + step.model_seconds,
-      method: method + step.method_seconds,
-    };
+    const before = this.sums[this.length - 1],
+      next = { ...before, roles: { ...before.roles }, layers: { ...before.layers } };
+    next.fed += step.tokens_fed;
+    next.model += step.model_seconds;
+    next.method += step.method_seconds;
     for (const [role, n] of Object.entries(step.forwards)) {
       next.roles[role] = (next.roles[role] ?? 0) + n;
       next[this.target === null || role === this.target ? "forwards" : "others"] += n;
@@ -206,15 +200,11 @@ export class Run {
         );
       if (lane.threshold !== undefined && lane.threshold !== null) seen.threshold = lane.threshold;
       if (fixed) continue;
-      let { lo = 0, hi = 1, dtype } = lane.values;
-      if (dtype !== "u1") [lo, hi] = [Infinity, -Infinity];
-      if (dtype !== "u1")
-        for (const value of unpack(lane.values).values) {
-          lo = Math.min(lo, value);
-          hi = Math.max(hi, value);
-        }
-      seen.lo = Math.min(seen.lo, lo);
-      seen.hi = Math.max(seen.hi, hi);
+      const { lo = 0, hi = 1, dtype } = lane.values;
+      for (const value of dtype === "u1" ? [lo, hi] : unpack(lane.values).values) {
+        seen.lo = Math.min(seen.lo, value);
+        seen.hi = Math.max(seen.hi, value);
+      }
     }
   }
 
@@ -261,16 +251,7 @@ export class Run {
 
   /** The last write to a position before cursor t, or null. */
   written(position, t) {
-    const entries = this.history[this.cell(position, t)];
-    if (!entries) return null;
-    let low = 0,
-      high = entries.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (entries[middle].step < t) low = middle + 1;
-      else high = middle;
-    }
-    return low ? entries[low - 1] : null;
+    return this.history[this.cell(position, t)]?.findLast(({ step }) => step < t) ?? null;
   }
 
   /** All cells at cursor t: {position, token (null: none yet), state, entry}. */

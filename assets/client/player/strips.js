@@ -1,6 +1,6 @@
 // Cells of a block side by side with bars above them, on as many lines as a panel needs.
 
-import { pool, set, setText, svg } from "./dom.js";
+import { MIDDLE } from "./render.js";
 
 /** n cells from x = left on, at least and at most so wide: {lines, w, line(i), x(i): its middle, ends(line): [from, to]
  * in pixels}. */
@@ -18,19 +18,22 @@ export function plan(n, width, left, least = 44, most = 88) {
   };
 }
 
-/** Bars from 0 to 1, `tall` at 1: [{x, w, foot, value, state, look, title, words}]; words stand on top. */
-export function bars(parent, items, tall) {
-  return pool(parent, items.length, () =>
-    svg("g", {}, svg("title"), svg("rect", { rx: 2 }), svg("text", { "text-anchor": "middle" })),
-  ).map((group, i) => {
-    const { x, w, foot, value, state, look = "", title = "", words = "" } = items[i],
-      [name, bar, text] = group.childNodes,
-      high = Math.max(1.5, tall * value);
-    set(group, { "data-s": state });
-    set(bar, { class: look, x: x - w / 2, width: w, y: foot - high, height: high });
-    set(text, { x, y: foot - high - 4, class: "dx-over" });
-    setText(text, words);
-    setText(name, title);
-    return group;
+/** Bars from 0 to 1, `tall` at 1, as `render` takes them: [{x, w, foot, value, state, look, title, words}]; words stand
+ * on top. */
+export const bars = (items, tall) =>
+  items.map(({ x, w, foot, value, state, look = "", title = "", words = "" }) => {
+    const height = Math.max(1.5, tall * value),
+      y = foot - height;
+    return [
+      { "data-s": state },
+      ["title", {}, title],
+      ["rect", { rx: 2, class: look, x: x - w / 2, width: w, y, height }],
+      ["text", { ...MIDDLE, class: "dx-over", x, y: y - 4 }, words],
+    ];
   });
-}
+
+/** A threshold, as a dashed line. */
+export const limit = (from, to, y) => ["path", { class: "dx-eta", "data-s": "rejected", d: `M${from},${y}H${to}` }];
+
+/** A frame around a cell that two rules decide in different ways; w: of a cell. */
+export const odd = (x, w, y, height) => ["rect", { class: "dx-odd", rx: 6, x: x - w / 2 + 1, width: w - 2, y, height }];

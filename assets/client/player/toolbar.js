@@ -4,7 +4,6 @@ import { groupNamed, SPEEDS, UNITS } from "./clock.js";
 import { number, seconds } from "./codec.js";
 import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
-import { stickSlim } from "./sticky.js";
 import { installTheme } from "./theme.js";
 import { tr } from "./words.js";
 
@@ -20,33 +19,18 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
   const units = Object.entries(UNITS).map(([unit, text]) =>
     el("button", { "data-unit": unit, onclick: () => group.setUnit(unit) }, text),
   );
-  const speed = select(
-    tr`Speed`,
-    SPEEDS.map((s) => [s, `${s}×`]),
-    1,
-    (s) => group.setSpeed(Number(s)),
-  );
-  const root = el(
-    "div",
-    {
-      class: "dx dx-toolbar",
-      role: "toolbar",
-      "aria-label": tr`Playback of all players`,
-      onkeydown: (event) => group.key(event),
-    },
-    el(
-      "div",
-      "dx-buttons",
-      button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.restart()),
+  const speeds = SPEEDS.map((s) => [s, `${s}×`]),
+    speed = select(tr`Speed`, speeds, 1, (s) => group.setSpeed(Number(s))),
+    buttons = [
+      button(tr`Restart`, "M1 1H3V11H1ZM11 1V11L4 6Z", () => group.seek(0)),
       button(tr`Step back`, "M9 1V11L2 6ZM7.6 3.8V8.2L4.5 6Z", () => group.move(-1)),
       play,
       button(tr`Step forward`, "M3 1V11L10 6ZM4.4 3.8V8.2L7.5 6Z", () => group.move(1)),
-    ),
-    slider,
-    place,
-    el("div", { class: "dx-units", role: "group", "aria-label": tr`Clock` }, ...units),
-    speed,
-  );
+    ],
+    clock = el("div", { class: "dx-units", role: "group", "aria-label": tr`Clock` }, ...units),
+    look = { class: "dx dx-toolbar", role: "toolbar", "aria-label": tr`Playback of all players` },
+    onkeydown = (event) => group.key(event),
+    root = el("div", { ...look, onkeydown }, el("div", "dx-buttons", ...buttons), slider, place, clock, speed);
   const GRAIN = 1000; // the slider counts whole steps, or thousandths of the longest run
   slider.addEventListener("input", () => {
     group.pause();
@@ -103,5 +87,41 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
       unstick();
       root.remove();
     },
+  };
+}
+
+/** Controls that stick to the top of the window are one row there; what stands below keeps its room: nothing moves. A
+ * view below the first row has the class dx-below. Returns what ends it. */
+function stickSlim(root) {
+  let held = null;
+  const holder = () => {
+    for (let node = root; node; node = node.parentElement)
+      if (getComputedStyle(node).position === "sticky") return node;
+    return null;
+  };
+  const release = () => {
+    if (!held) return;
+    held.style.marginBottom = "";
+    root.removeAttribute("data-stuck");
+    held = null;
+  };
+  const look = () => {
+    const node = holder(),
+      at = node ? parseFloat(getComputedStyle(node).top) : NaN,
+      stuck = Number.isFinite(at) && scrollY > 0 && node.getBoundingClientRect().top <= at + 0.5;
+    if (!stuck) return release();
+    if (held || [...root.querySelectorAll(".dx-below")].some((view) => view.contains(document.activeElement))) return;
+    const before = node.offsetHeight,
+      margin = parseFloat(getComputedStyle(node).marginBottom) || 0;
+    root.setAttribute("data-stuck", "");
+    node.style.marginBottom = `${margin + before - node.offsetHeight}px`;
+    held = node;
+  };
+  addEventListener("scroll", look, { passive: true });
+  addEventListener("resize", release);
+  return () => {
+    release();
+    removeEventListener("scroll", look);
+    removeEventListener("resize", release);
   };
 }

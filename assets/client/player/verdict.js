@@ -11,46 +11,8 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
 const many = (n, what) => counted(n, what, n.toLocaleString("en"));
 
-export const WORDS = {
-  waits: tr`The verdict comes when all runs were shown to their end.`,
-  same: (name) => tr`same text as ${name}`,
-  far: (name) => tr`same text as ${name} as far as both go`,
-  respelled: (name) => tr`same text as ${name}, in other tokens`,
-  differs: (name, n, unit) =>
-    n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
-  judged: tr`speed: measured above, in repeated runs`,
-  speed: (ratio, apart) => tr`${times(ratio)} tokens/s in one run${apart ? tr` on another model` : ""}`,
-  drafts: (share) => tr`${percent(share)} of drafts accepted`,
-  calls: (n, alone, other) =>
-    `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
-  end: (n) => tr`its rule for the end, not the method, saves ${n} of these`,
-  beside: (n, what) => tr`${many(n, what)} beside`,
-};
-const SPEED = {
-  label: (name) => tr`Tokens per second over those of ${name}`,
-  terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
-  apart: tr`The two runs have other models, so the method is not all that differs`,
-};
-const JUDGED = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
-const CALLS = {
-  alone: tr`Model calls`,
-  terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
-  note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
-};
-const END = {
-  label: tr`Model calls of the control after its end`,
-  formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
-  terms: (n, all, name) => tr`${n} of the ${all} of ${name}`,
-  note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
-method alone`,
-};
-const CHECK = {
-  label: tr`Answer`,
-  right: tr`✓ right`,
-  wrong: tr`✗ wrong`,
-  formula: tr`the task's exact check of the text`,
-  expected: (text) => tr`expected: ${text}`,
-};
+export const WORDS = { waits: tr`The verdict comes when all runs were shown to their end.` };
+
 /** What is said of a number of definitions.js, in the reader's language. */
 const words = (name) => {
   const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
@@ -85,152 +47,113 @@ export function judged(run, basis) {
   );
 }
 
-/** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
+/** The parts of the verdict on a run: {text, name, value, receipt(): the receipt of the part}. */
 export function verdict(run, basis) {
   const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
     name = nameOf(basis, [run]),
-    sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header),
     pair = pairOf(run, basis),
-    { limited } = pair.difference;
-  return [mark(run, sheet), text(pair.difference, name, sheet), speed(here, there, run, basis, pair, name, sheet)]
-    .concat(accepted(run, sheet))
-    .concat(calls(run, here, there, name, sheet, limited))
-    .concat(limited ? [] : ending(pair, name, sheet))
-    .filter(Boolean);
+    { limited } = pair.difference,
+    part = (what, text, value, facts) => ({
+      ...{ text, name: what, value },
+      receipt: () => compose({ at: "", value: text, ...facts }, here, run.header),
+    });
+  return [
+    mark(run, part),
+    textual(pair.difference, name, part),
+    speed(here, there, run, basis, pair, name, part),
+    accepted(run, part),
+    ...calls(run, here, there, name, part, limited),
+    limited ? null : ending(pair, name, part),
+  ].filter(Boolean);
 }
 
 /** Right or wrong by the task's exact check, before anything else is praised. */
-function mark({ verdict: found }, sheet) {
-  if (!found) return null;
-  const value = found.right ? CHECK.right : CHECK.wrong,
-    terms = found.right ? "" : CHECK.expected(found.expected);
-  return {
-    text: value,
-    name: "check",
-    value: found.right,
-    receipt: sheet({ label: CHECK.label, kind: "derived", value, formula: CHECK.formula, terms }),
-  };
+function mark({ verdict: checked }, part) {
+  if (!checked) return null;
+  const { right, expected } = checked;
+  return part("check", right ? tr`✓ right` : tr`✗ wrong`, right, {
+    label: tr`Answer`,
+    kind: "derived",
+    formula: tr`the task's exact check of the text`,
+    terms: right ? "" : tr`expected: ${expected}`,
+  });
 }
 
-function text({ unit, at, count, limited, respelled }, name, sheet) {
-  const same = at === null;
-  const said = respelled
-    ? WORDS.respelled(name)
-    : same
-      ? WORDS[limited ? "far" : "same"](name)
-      : WORDS.differs(name, at, unit);
-  return {
-    text: said,
-    name: "text",
-    receipt: sheet({
-      ...words(`same_${unit}s`),
-      value: said,
-      terms: tr`${many(same ? count : at, unit)} are the same`,
-    }),
-  };
+function textual({ unit, at, count, limited, respelled }, name, part) {
+  const same = limited ? tr`same text as ${name} as far as both go` : tr`same text as ${name}`,
+    differs = at ? tr`text differs from ${name} after ${many(at, unit)}` : tr`another text than ${name}`,
+    said = respelled ? tr`same text as ${name}, in other tokens` : at === null ? same : differs,
+    terms = tr`${many(at ?? count, unit)} are the same`;
+  return part("text", said, undefined, { ...words(`same_${unit}s`), terms });
 }
 
-function speed(here, there, run, basis, pair, name, sheet) {
-  const [mine, theirs] = [rate(here), rate(there)];
-  if (!mine || !theirs || !Number.isFinite(mine / theirs) || !pair.place) return null;
-  const apart = !pair.model,
-    label = SPEED.label(name);
-  if (judged(run, basis))
-    return {
-      text: WORDS.judged,
-      name: "judged",
-      value: null,
-      receipt: sheet({ ...words("speed"), label, value: "–", note: JUDGED }),
-    };
-  if (pair.busy) {
-    const busy = words("too_busy");
-    return {
-      text: busy.label,
-      name: "busy",
-      value: null,
-      receipt: sheet({ ...words("speed"), label, value: "–", note: busy.formula }),
-    };
+function speed(here, there, run, basis, pair, name, part) {
+  const [mine, theirs] = [rate(here), rate(there)],
+    ratio = mine / theirs;
+  if (!mine || !theirs || !Number.isFinite(ratio) || !pair.place) return null;
+  const facts = { ...words("speed"), label: tr`Tokens per second over those of ${name}`, value: "–" };
+  if (judged(run, basis)) {
+    const note = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
+    return part("judged", tr`speed: measured above, in repeated runs`, null, { ...facts, note });
   }
-  const { note, ...it } = words("speed"),
-    { terms } = DEFINITIONS.tokens_per_second;
-  return {
-    text: WORDS.speed(mine / theirs, apart),
-    name: "speed",
-    value: mine / theirs,
-    receipt: sheet({
-      ...it,
-      label,
-      value: `${(mine / theirs).toFixed(2)}×`,
-      terms: SPEED.terms(fill(terms, here), fill(terms, there), name),
-      counts: ["gained", "time"],
-      note: apart ? `${note}. ${SPEED.apart}` : note,
-    }),
-  };
+  const { label, formula } = words("too_busy");
+  if (pair.busy) return part("busy", label, null, { ...facts, note: formula });
+  const { terms } = DEFINITIONS.tokens_per_second,
+    apart = tr`The two runs have other models, so the method is not all that differs`,
+    said = tr`${times(ratio)} tokens/s in one run${pair.model ? "" : tr` on another model`}`;
+  return part("speed", said, ratio, {
+    ...facts,
+    value: `${ratio.toFixed(2)}×`,
+    terms: tr`${fill(terms, here)} here, divided by ${fill(terms, there)} in ${name}`,
+    counts: ["gained", "time"],
+    note: pair.model ? facts.note : `${facts.note}. ${apart}`,
+  });
 }
 
-function accepted(run, sheet) {
-  const found = drafts(run);
-  if (!found) return null;
-  const share = found.accepted / found.drafted;
-  return {
-    text: WORDS.drafts(share),
-    name: "drafts",
-    value: share,
-    receipt: sheet({
-      ...words("acceptance_rate_of_drafted"),
-      value: `${(100 * share).toFixed(1)} %`,
-      terms: `${found.accepted} ÷ ${found.drafted}`,
-    }),
-  };
+function accepted(run, part) {
+  const made = drafts(run);
+  if (!made) return null;
+  const share = made.accepted / made.drafted,
+    facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${made.accepted} ÷ ${made.drafted}` };
+  return part("drafts", tr`${percent(share)} of drafts accepted`, share, {
+    ...words("acceptance_rate_of_drafted"),
+    ...facts,
+  });
 }
 
 /** The target's first; against the other run's only where both wrote all that they would: fewer tokens need fewer
     calls. */
-function calls(run, here, there, name, sheet, limited) {
+function calls(run, here, there, name, part, limited) {
   if (lost("target_calls", run).length) return [];
-  const alone = !here.draft_calls,
+  const { target_calls: own, draft_calls: beside, roles } = here,
+    theirs = there.target_calls,
     target = words("target_calls"),
-    other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
-  return [
-    {
-      text: WORDS.calls(here.target_calls, alone, limited ? null : there.target_calls),
-      name: "calls",
-      value: here.target_calls,
-      receipt: sheet({
-        ...target,
-        label: alone ? CALLS.alone : target.label,
-        value: String(here.target_calls),
-        terms: CALLS.terms(here.roles, other, name),
-        counts: ["calls"],
-      }),
-    },
-    !alone && {
-      text: WORDS.beside(here.draft_calls, besides(run)),
-      name: "draft",
-      value: here.draft_calls,
-      receipt: sheet({
-        ...words("draft_calls"),
-        value: String(here.draft_calls),
-        terms: here.roles,
-        note: CALLS.note,
-      }),
-    },
-  ];
+    compared = limited || theirs === null || theirs === own ? "" : tr` instead of ${theirs}`;
+  const first = part("calls", many(own, "target") + compared, own, {
+    ...target,
+    label: beside ? target.label : tr`Model calls`,
+    value: String(own),
+    terms: tr`${roles}; in ${name} ${theirs === null ? tr`not recorded` : String(theirs)}`,
+    counts: ["calls"],
+  });
+  if (!beside) return [first];
+  const note = tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has \
+both`,
+    facts = { ...words("draft_calls"), value: String(beside), terms: roles, note };
+  return [first, part("draft", tr`${many(beside, besides(run))} beside`, beside, facts)];
 }
 
 /** What a rule for the end saved of the calls: the method must not be credited with it. */
-function ending({ end }, name, sheet) {
-  if (!end) return [];
-  const [after, calls] = end,
-    value = String(after),
-    terms = END.terms(after, calls, name),
-    { label, formula, note } = END;
-  return [
-    {
-      text: WORDS.end(after),
-      name: "end",
-      value: after,
-      receipt: sheet({ label, kind: "derived", value, formula, terms, note }),
-    },
-  ];
+function ending({ end }, name, part) {
+  if (!end) return null;
+  const [after, all] = end;
+  return part("end", tr`its rule for the end, not the method, saves ${after} of these`, after, {
+    label: tr`Model calls of the control after its end`,
+    kind: "derived",
+    value: String(after),
+    formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
+    terms: tr`${after} of the ${all} of ${name}`,
+    note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
+method alone`,
+  });
 }

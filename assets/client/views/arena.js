@@ -1,17 +1,27 @@
 // Bytes of a step by purpose: an arena with its parts over the steps, and a limit; below it, at this step and
 // without the first part, what the arena and all that has such a part take, on one scale.
 
-import { ByteList } from "../player/bytelist.js";
+import { byteList } from "../player/bytelist.js";
 import { bytes } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, setText, svg } from "../player/dom.js";
 import { render, write } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
-import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
 export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 
-const HALF = 0.5, // a first part larger than this share of its column is cut off below
-  INK = "--ink:var(--text)";
+const HALF = 0.5; // a first part larger than this share of its column is cut off below
+export const HIGH = 170;
+export const FOOT = HIGH + 18; // of the areas, with their axis
+export const ROW = 34;
+const LEFT = 122,
+  RIGHT = 190, // words beside the areas
+  NARROW = 640,
+  FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"];
+export const fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
+
+export const leftOf = ({ width }) => (width < NARROW ? 90 : LEFT);
+export const wideOf = (one) => one.width - leftOf(one) - (one.width < NARROW ? 8 : RIGHT);
+const yOf = ({ base, top }, value) => HIGH - ((Math.max(value, base) - base) / (top - base)) * (HIGH - 8);
 
 /** Columns of a step's intervals in bytes: group -> its parts {name, start, end, measured}; and the limits. */
 export function columns(intervals = []) {
@@ -38,13 +48,15 @@ export class Arena {
     Object.assign(this, { run, dom, context });
     this.say = el("p", "dx-readout");
     this.width = 640;
-    [this.areas, this.words, this.beside] = [svg("g"), svg("g", { style: INK }), svg("g")];
+    [this.areas, this.beside] = [svg("g"), svg("g")];
+    this.words = svg("g", { style: "--ink:var(--text)" });
     this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
     this.hand = svg("path", { style: "stroke:var(--text)" });
     const layers = [this.areas, this.line, this.hand, this.beside, this.words];
     this.picture = svg("svg", { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) }, ...layers);
-    this.list = new ByteList();
-    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list.dom));
+    const style = "display:grid;grid-template-columns:repeat(auto-fill,minmax(320px,1fr));gap:2px 28px;font-size:13px";
+    this.list = el("div", { style });
+    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
     this.grow();
   }
 
@@ -77,10 +89,11 @@ export class Arena {
 
   #areas() {
     const { paths, limit } = areas(this);
-    pool(this.areas, paths.length, () => svg("path", {}, svg("title"))).forEach((path, i) => {
-      set(path, { d: paths[i], style: `fill:${fill(i)};stroke:none` });
-      setText(path.firstChild, translated(this.names[i]));
-    });
+    render(this.areas, paths, (d, i) => [
+      "path",
+      { d, style: `fill:${fill(i)};stroke:none` },
+      ["title", {}, translated(this.names[i])],
+    ]);
     set(this.line, { d: limit });
   }
 
@@ -89,10 +102,11 @@ export class Arena {
       { height, boxes, words } = below(this, groups);
     render(this.beside, boxes, ({ x, w, y: top, name, start, end, own }) => {
       const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;",
-        said = !own && w > 8 * translated(name).length + 12 ? translated(name) : "";
+        part = translated(name),
+        said = !own && w > 8 * part.length + 12 ? part : "";
       return [
         { transform: `translate(${x.toFixed(1)},${top})` },
-        ["title", {}, `${translated(name)}: ${bytes(end - start)}`],
+        ["title", {}, `${part}: ${bytes(end - start)}`],
         ["rect", { width: Math.max(0.5, w - 1), height: ROW - 10, style: `${look}stroke:var(--text)` }],
         ["text", { x: 6, y: 17, style: "fill:var(--text)" }, said],
       ];
@@ -110,7 +124,8 @@ export class Arena {
     set(this.picture, { "aria-label": this.describe(t) });
     const { groups } = columns(this.run.steps[t - 1]?.intervals);
     this.#below(groups);
-    this.list.show(groups, (group, name) => (group === this.group ? fill(this.names.indexOf(name)) : "none"));
+    const colour = (group, name) => (group === this.group ? fill(this.names.indexOf(name)) : "none");
+    render(this.list, byteList(groups, colour));
   }
 
   describe(t) {
@@ -124,4 +139,86 @@ export class Arena {
         : "";
     return `${tr`${bytes(all)} are held.`}${share}${cut}`;
   }
+}
+
+/** Each part over the steps, as a path, and the limit. */
+export function areas(one) {
+  const { at, base, limits, names, top } = one,
+    left = leftOf(one),
+    wide = wideOf(one) / Math.max(1, at.length),
+    y = (value) => yOf(one, value).toFixed(1),
+    paths = names.map((name) =>
+      at
+        .map((parts, i) => {
+          const part = parts.find((other) => other.name === name);
+          return part && part.end > base
+            ? `M${(left + i * wide).toFixed(1)},${y(part.start)}V${y(part.end)}h${wide.toFixed(1)}V${y(part.start)}Z`
+            : "";
+        })
+        .join(""),
+    );
+  const limit = limits.map((value, i) =>
+    value === null || value > top ? "" : `M${left + i * wide},${y(value)}h${wide.toFixed(1)}`,
+  );
+  return { paths, limit: limit.join("") };
+}
+
+/** [x, y, anchor, text]: ends of the axes, the limit, each part beside its last place. */
+function named(one) {
+  const { at, base, limits, top, width } = one,
+    left = leftOf(one),
+    right = left + wideOf(one),
+    last = at.findLast((parts) => parts.length) ?? [],
+    limit = limits.findLast((value) => value !== null && value <= top),
+    words = [
+      [left - 8, yOf(one, top) + 12, "end", bytes(top)],
+      [left - 8, HIGH, "end", bytes(base)],
+      [left, HIGH + 15, "start", tr`step 1`],
+      [right, HIGH + 15, "end", tr`step ${at.length}`],
+    ];
+  if (width < NARROW) return words;
+  let above = HIGH + 16;
+  for (const { name, start, end } of last) {
+    if (end <= base) continue;
+    above = Math.min(above - 14, (yOf(one, Math.max(start, base)) + yOf(one, end)) / 2 + 4);
+    words.push([right + 8, above, "start", translated(name)]);
+  }
+  if (limit !== undefined) words.push([right + 8, Math.min(yOf(one, limit) + 4, above - 14), "start", tr`the budget`]);
+  return words;
+}
+
+/** What all that begins with the arena's first part take beyond it. */
+function beyond({ base, group: main }, groups) {
+  const first = base ? groups.get(main)?.[0].name : null;
+  return [...groups]
+    .filter(([, parts]) => parts.length > 1 && (!first || parts[0].name === first))
+    .map(([group, parts]) => ({ group, parts: first ? parts.slice(1) : parts, from: first ? parts[0].end : 0 }));
+}
+
+/** What stands at one step, below the areas: {height, boxes, words}. */
+export function below(one, groups) {
+  const { base, width } = one,
+    left = leftOf(one),
+    narrow = width < NARROW,
+    all = beyond(one, groups),
+    most = Math.max(1, ...all.map(({ parts, from }) => parts.at(-1).end - from)),
+    wide = width - left - (narrow ? 70 : 110),
+    y = (i) => FOOT + 30 + i * ROW,
+    boxes = all.flatMap(({ group, parts, from }, i) =>
+      parts.map((part) => ({
+        ...part,
+        x: left + ((part.start - from) / most) * wide,
+        w: ((part.end - part.start) / most) * wide,
+        y: y(i),
+        own: group === one.group,
+      })),
+    );
+  const names = all.flatMap(({ group, parts, from }, i) => [
+    [left - 8, y(i) + 17, "end", group === one.group ? translated(group) : `○ ${translated(group)}`],
+    [left + ((parts.at(-1).end - from) / most) * wide + 6, y(i) + 17, "start", bytes(parts.at(-1).end - from)],
+  ]);
+  const [head] = groups.get(one.group) ?? [],
+    said = head && base ? tr`beyond ${bytes(base)} of ${translated(head.name)}, at this step` : tr`at this step`;
+  const words = [...named(one), ...(all.length ? [[narrow ? 0 : left, FOOT + 20, "start", said]] : []), ...names];
+  return { height: y(all.length) + 4, boxes, words };
 }

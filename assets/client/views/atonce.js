@@ -23,18 +23,21 @@ const MODELLED = { draft: "draft on its own device", target: "target on its own 
  * devices, or as they ran where they ran at once; none of a model that waited. */
 export function lasted({ intervals = [] }) {
   const laid = intervals.some(({ measured }) => measured === false),
-    of = (role) => {
-      const own = intervals.filter(({ track }) => track === (laid ? MODELLED[role] : role));
-      return own.map(({ start, end }) => ({ start: 1e3 * start, end: 1e3 * end }));
-    },
+    of = (role) =>
+      intervals
+        .filter(({ track }) => track === (laid ? MODELLED[role] : role))
+        .map(({ start, end }) => ({ start: 1e3 * start, end: 1e3 * end })),
     draft = of("draft"),
     target = of("target"),
-    start = Math.min(...[...draft, ...target].map((call) => call.start)),
+    all = [...draft, ...target],
+    start = Math.min(...all.map((call) => call.start)),
     moved = (calls) => calls.map((call) => ({ start: call.start - start, end: call.end - start })),
-    end = Math.max(...[...draft, ...target].map((call) => call.end)),
-    work = [...draft, ...target].reduce((sum, call) => sum + call.end - call.start, 0);
+    end = Math.max(...all.map((call) => call.end)),
+    work = busy(all);
   return { laid, draft: moved(draft), target: moved(target), long: end - start, work };
 }
+
+const busy = (calls) => calls.reduce((sum, { start, end }) => sum + end - start, 0);
 
 /** What became of each token of a block by the iteration after it: next is that one, null where it is not over. */
 export function fates({ block, tested, discarded }, next) {
@@ -86,13 +89,13 @@ export class AtOnce extends StepPicture {
         });
         const before = k ? shown[k - 1] : null;
         if (before?.made && made.mode === "post" && before.draft.length) {
-          const from = left + (at - before.long + before.draft.at(-1).end) * unit;
-          links.push(`M${from.toFixed(1)},${TOP + H}C${from.toFixed(1)},${TOP + ROW} ${x(call.start).toFixed(1)},\
-${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
+          const from = left + (at - before.long + before.draft.at(-1).end) * unit,
+            [a, b, c] = [from, x(call.start), x(call.start) + 12].map((place) => place.toFixed(1));
+          links.push(`M${a},${TOP + H}C${a},${TOP + ROW} ${b},${TOP + H} ${c},${TOP + ROW}`);
         }
       }
       for (const [kind, calls] of Object.entries({ draft, target })) {
-        const w = calls.reduce((n, call) => n + call.end - call.start, 0);
+        const w = busy(calls);
         if (w) bars.push({ x: left + turns * unit, w: w * unit, row: 2, kind, now });
         turns += w;
       }

@@ -22,24 +22,22 @@ const HIGH = 330, // of the plane
 
 const line = (colour, width, dash = "none") =>
     `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`,
-  hue = (i, part = "fill") => `var(--option${i % OPTIONS}-${part})`;
+  hue = (i) => `var(--option${i % OPTIONS}-fill)`;
 
-export class Attentions extends StepPicture {
-  load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.context_ = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
-    const price = (usd) => tr`$${Number(usd.toPrecision(2))} a million tokens`;
-    this.price = new Dial(tr`Price`, [-2, 1, 0.05], 10, 0.05, price, again);
-    this.price.set(0.05);
-    const fold = formula(tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
+const FORMULA = tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
 an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
 price / (10⁶ · p) seconds on a token: its box is W · s wide and F · s high. \
 Projections and feed-forward layers are left out; sizes, devices and prices are \
-those of Step-3's report. Whatever the batch, each request reads its own cache.`);
-    const layers = ["boxes", "axes", "rays", "dots", "rows"];
-    this.begin(run, dom, context, layers, el("p", "dx-sliding", this.context_.dom, this.price.dom), fold);
-  }
+those of Step-3's report. Whatever the batch, each request reads its own cache.`;
+const tokens = (n) => tr`${size(n)} tokens`;
+const dollars = (usd) => tr`$${Number(usd.toPrecision(2))} a million tokens`;
 
+export class Attentions extends StepPicture {
+  layers = ["boxes", "axes", "rays", "dots", "rows"];
+  n = new Dial(tr`Context`, [10, 20, 1], 2, 8192, tokens, () => this.show(this.t));
+  price = new Dial(tr`Price`, [-2, 1, 0.05], 10, 0.05, dollars, () => this.show(this.t));
+  dials = this.below(el("p", "dx-sliding", this.n.dom, this.price.dom));
+  fold = this.below(formula(FORMULA));
   none = tr`No cache was counted in this step.`;
 
   draw() {
@@ -53,7 +51,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
   }
 
   #plane(right, labels) {
-    const n = this.context_.value,
+    const n = this.n.value,
       price = this.price.value,
       boxes = DEVICES.map((device) => ({ ...device, ...times(device, price) })),
       most = (key) => 1.16 * Math.max(...boxes.map((box) => box[key])),
@@ -71,7 +69,8 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       [right, foot + 36, "end", tr`bytes of the cache to read →`],
     );
     render(this.boxes, boxes, (box) => {
-      const [top, far] = [y(box.operations), x(box.bytes)],
+      const top = y(box.operations),
+        far = x(box.bytes),
         style = "fill:var(--accent);fill-opacity:.07;stroke:var(--muted);stroke-width:1.2";
       return [
         {},
@@ -84,9 +83,9 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
         [at, anchor] = i % 2 ? [x(b) - 5, "end"] : [x(b) + 5, "start"];
       labels.push([at, top, anchor, slim ? name : tr`${name}, $${usd}/h`, "fill:var(--muted)"]);
     });
-    const ticks = [0.5, 1];
-    render(this.axes, [`M${LEFT},${TOP}V${foot}H${right}`], (d) => ["path", { d, style: line("var(--text)", 1.2) }]);
-    for (const part of ticks) {
+    const axes = { d: `M${LEFT},${TOP}V${foot}H${right}`, style: line("var(--text)", 1.2) };
+    render(this.axes, [["path", axes]]);
+    for (const part of [0.5, 1]) {
       const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
       labels.push([x(b), foot + 18, "middle", bytes(b)], [LEFT - 6, y(o) + 4, "end", number(o / G)]);
     }

@@ -3,10 +3,10 @@
 // confidence with something added, the addition is a part of its own.
 
 import { glyphs, number, unpack } from "../player/codec.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, setText, svg } from "../player/dom.js";
 import { cellAt, cornerOf } from "../player/layout.js";
+import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
-import { gridOf, layout, lineOf } from "./barslayout.js";
 
 export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
@@ -14,6 +14,10 @@ const SEEN = 176; // pixels; more rows scroll
 const BASE = "confidence";
 const STEP = 1 / 100; // scores are kept in steps of about 1/254
 const LINE = "threshold"; // a score of this name is a line of its own at each position
+const HIGH = 132; // pixels for all rows, as far as one row has at least LEAST and at most MOST
+const LEAST = 28;
+const MOST = 96;
+const BETWEEN = 6; // rows
 
 export class Bars {
   load(run, dom, context) {
@@ -58,12 +62,11 @@ export class Bars {
     const w = g.gutter + g.columns * (g.w + g.gap);
     set(this.picture, { viewBox: `0 0 ${w} ${g.height}`, width: w, height: g.height });
     this.box.style.maxHeight = `${SEEN}px`;
-    pool(this.numbers, g.gutter && g.rows > 1 ? g.rows : 0, () => svg("text", { x: 24, "text-anchor": "end" })).forEach(
-      (text, row) => {
-        set(text, { y: row * g.rowHeight + g.h - 1 });
-        setText(text, String(g.first + row * g.columns));
-      },
-    );
+    const rows = Array.from({ length: g.gutter && g.rows > 1 ? g.rows : 0 }, (_, row) => row);
+    render(this.numbers, rows, (row) => {
+      const place = { x: 24, y: row * g.rowHeight + g.h - 1, "text-anchor": "end" };
+      return ["text", place, g.first + row * g.columns];
+    });
   }
 
   /** The score that is drawn: the one that colours the board, else the one that decides. */
@@ -172,4 +175,53 @@ export class Bars {
   describe() {
     return `${this.words}.`;
   }
+}
+
+/** The board's columns, with rows that are as high as a bar may be. start: the first position; widest: of the board. */
+export function gridOf(grid, start, widest) {
+  const first = start - ((start - grid.first) % grid.columns), // of the row that holds it
+    rows = Math.ceil(Math.max(widest - first, 1) / grid.columns),
+    h = Math.min(Math.max(Math.floor(HIGH / rows), LEAST), MOST);
+  return { ...grid, first, rows, h, rowHeight: h + BETWEEN, height: rows * (h + BETWEEN) };
+}
+
+/** Bars as paths: {out, rest, now, lift}. value, base: of a position, or null; y: of a value in its row; written:
+ * positions; inside: whether a position is in the block. */
+export function layout({ g, start, widest, value, base, y, written, inside }) {
+  const bar = (p, from, to) => {
+    const corner = cornerOf(g, p),
+      x = corner.x + 0.14 * g.w,
+      down = (v) => (corner.y + v).toFixed(1);
+    return `M${x.toFixed(1)},${down(from)}V${down(to)}h${(0.72 * g.w).toFixed(1)}V${down(from)}Z`;
+  };
+  const out = [],
+    rest = [],
+    now = [],
+    lift = [];
+  for (let p = start; value && p < widest; p++) {
+    const v = value(p),
+      b = base ? base(p) : NaN;
+    if (Number.isNaN(v)) continue;
+    const top = Math.min(y(v), g.h - 1.5), // a bar of nothing is still there
+      middle = Number.isNaN(b) || b >= v ? top : Math.min(y(b), g.h);
+    (written.has(p) ? now : inside(p) ? rest : out).push(bar(p, g.h, middle));
+    if (middle > top + 0.5 && inside(p)) lift.push(bar(p, middle, top));
+  }
+  return { out, rest, now, lift };
+}
+
+/** The line, or one at each position, row by row as far as there are positions. */
+export function lineOf({ g, start, widest, y, threshold, lines }) {
+  const parts = [];
+  let last = ""; // where the line so far ends
+  for (let p = start; p < widest; p++) {
+    const v = lines ? lines(p) : (threshold ?? NaN),
+      { x, y: top } = cornerOf(g, p),
+      from = `${x},${(top + y(v)).toFixed(1)}`;
+    if (Number.isNaN(v)) continue;
+    if (from !== last) parts.push(`M${from}`);
+    parts.push(`h${g.w + g.gap}`);
+    last = `${x + g.w + g.gap},${(top + y(v)).toFixed(1)}`;
+  }
+  return parts.join("");
 }

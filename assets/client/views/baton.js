@@ -3,11 +3,12 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { MIDDLE } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
+import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 import { inLines } from "./onlines.js";
 
@@ -17,7 +18,8 @@ const TOP = 62,
   CELL = 26,
   CURVE = 62, // height of the entropy under a line
   LINE = 24 + CELL + CURVE + 18,
-  SHOWN = 3; // lines
+  SHOWN = 3, // lines
+  WIDE = 1000; // a panel with room for the longer words
 
 /** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of
  * its model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
@@ -33,12 +35,9 @@ export function costs(steps, models, large, prompt) {
 }
 
 export class Baton extends StepPicture {
-  load(run, dom, context) {
-    this.dom = dom;
-    this.sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
-    this.begin(run, dom, context, ["areas", "lines", "cells", "batons", "gauge"], this.sliding.dom);
-    this.grow();
-  }
+  layers = ["areas", "lines", "cells", "batons", "gauge"];
+  sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
+  none = tr`No choice at this step.`;
 
   grow() {
     this.models = Object.fromEntries(this.run.header.models.map(({ role, parameters = 0 }) => [role, parameters]));
@@ -65,141 +64,114 @@ export class Baton extends StepPicture {
   }
 
   also(relay) {
-    if (!relay) return this.sliding.show(0, false, "");
-    const told = this.#written(this.t),
-      over = told.filter((one) => this.#large(one)).length;
-    return this.sliding.show(
-      relay.tau,
-      told.length > 0,
-      tr`after ${over} of ${many(told.length, "token")} it would call for the large model.`,
-    );
+    const told = relay ? this.#written(this.t) : [],
+      over = told.filter((one) => this.#large(one)).length,
+      said = tr`after ${over} of ${many(told.length, "token")} it would call for the large model.`;
+    this.sliding.show(relay?.tau ?? 0, told.length > 0, said);
   }
 
   draw(relay, _, next) {
     const { width } = this,
       told = this.#written(this.t),
-      cells = inLines(
-        told.map(({ text }) => text),
-        width - 8,
-      ),
+      texts = told.map(({ text }) => text),
+      cells = inLines(texts, width - 8),
       last = cells.at(-1)?.line ?? 0,
       first = Math.max(0, last - SHOWN + 1),
-      shown = cells.filter(({ line }) => line >= first),
       tau = this.sliding.at(relay.tau),
       most = Math.max(2.2 * tau, ...this.#written(this.run.length).map(({ mean }) => mean), 0.01),
-      top = (cell) => TOP + (cell.line - first) * LINE + 24,
       // a square root: the threshold is far below the largest values
-      foot = (cell) => top(cell) + CELL + CURVE,
-      y = (cell, H) => foot(cell) - (CURVE - 6) * Math.sqrt(Math.max(0, Math.min(1, H / most)));
-    this.labels = [];
-    this.frame(TOP + (last - first + 1) * LINE + 8);
-    const colour = (role) => `var(--option${this.roles.indexOf(role)}-fill)`;
-    const drawn = pool(this.cells, shown.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: CELL, rx: 4 }), svg("text", { "text-anchor": "middle" })),
-    );
-    drawn.forEach((group, n) => {
-      const cell = shown[n],
-        { writer: role, text, entropy } = told[cell.i],
-        [title, box, word] = group.childNodes;
-      set(box, { x: 4 + cell.x, y: top(cell), width: cell.w - 3, style: `fill:${colour(role)};stroke:none` });
-      set(word, {
-        x: 4 + cell.x + cell.w / 2 - 1.5,
-        y: top(cell) + 18,
-        style: `fill:var(--option${this.roles.indexOf(role)}-text);font-size:13px`,
+      y = (foot, H) => foot - (CURVE - 6) * Math.sqrt(Math.max(0, Math.min(1, H / most))),
+      shown = cells
+        .filter(({ line }) => line >= first)
+        .map((cell) => {
+          const top = TOP + (cell.line - first) * LINE + 24;
+          return { ...cell, ...told[cell.i], x: 4 + cell.x, top, foot: top + CELL + CURVE };
+        }),
+      ends = new Map(shown.map(({ line, foot, x, w }) => [line, { end: x + w, level: y(foot, tau) }])),
+      labels = [];
+    const words = shown.map(({ x, w, top, writer: role, text, entropy }) => {
+      const option = `--option${this.roles.indexOf(role)}`;
+      return [
+        {},
+        ["title", {}, tr`written by ${role}; entropy ${number(entropy, "bits")}`],
+        ["rect", { height: CELL, rx: 4, x, y: top, width: w - 3, style: `fill:var(${option}-fill);stroke:none` }],
+        [
+          "text",
+          { ...MIDDLE, x: x + w / 2 - 1.5, y: top + 18, style: `fill:var(${option}-text);font-size:13px` },
+          text,
+        ],
+      ];
+    });
+    const areas = shown.map((cell) => {
+      const up = y(cell.foot, cell.mean),
+        box = { x: cell.x, y: up, width: cell.w - 1, height: Math.max(1, cell.foot - up) };
+      return ["rect", { ...box, class: this.#large(cell) ? "dx-high" : "dx-quiet" }];
+    });
+    this.#key(tau, [...ends.values()][0], labels);
+    const handed = shown.filter(({ i, writer }) => i && writer !== told[i - 1].writer),
+      drawn = this.paint(TOP + (last - first + 1) * LINE + 8, labels, {
+        areas,
+        lines: [...ends.values()].map(({ end, level }) => limit(4, end, level)),
+        cells: words,
+        batons: handed.map((cell, n) => this.#baton(cell, handed[n + 1], labels)),
+        gauge: this.#gauge(told.length, labels),
       });
-      setText(word, text);
-      setText(title, tr`written by ${role}; entropy ${number(entropy, "bits")}`);
-    });
-    pool(this.areas, shown.length, () => svg("rect")).forEach((bar, n) => {
-      const cell = shown[n],
-        { mean } = told[cell.i],
-        up = y(cell, mean);
-      set(bar, { x: 4 + cell.x, y: up, width: cell.w - 1, height: Math.max(1, foot(cell) - up) });
-      set(bar, { class: this.#large(told[cell.i]) ? "dx-high" : "dx-quiet" });
-    });
-    const rows = [...new Map(shown.map((cell) => [cell.line, cell])).values()],
-      ends = new Map(shown.map((cell) => [cell.line, 4 + cell.x + cell.w]));
-    pool(this.lines, rows.length, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((line, n) =>
-      set(line, { d: `M4,${y(rows[n], tau)}H${ends.get(rows[n].line)}` }),
-    );
-    this.#batons(shown, told, top, foot, next);
-    this.#gauge(told.length);
-    this.#key(tau, rows[0], ends, y);
-    this.label(this.labels);
-    if (next) comeIn(drawn.slice(-1), { transform: "translateY(-14px)", opacity: 0 });
+    if (!next) return;
+    if (handed.length && handed.at(-1).i === told.length - 1) comeIn(drawn.batons.slice(-1), { opacity: 0 });
+    comeIn(drawn.cells.slice(-1), { transform: "translateY(-14px)", opacity: 0 });
   }
 
   /** A baton stands in front of the first token of who took it. */
-  #batons(shown, told, top, foot, next) {
-    const handed = shown.filter(({ i }) => i && told[i].writer !== told[i - 1].writer),
-      drawn = pool(this.batons, handed.length, () => svg("path"));
-    drawn.forEach((path, n) => {
-      const cell = handed[n],
-        x = 4 + cell.x - 1;
-      set(path, {
-        d: `M${x},${foot(cell)}V${top(cell) - 6}l9,-5l-9,-5`,
-        style: "stroke:var(--text);stroke-width:2;fill:none;opacity:1",
-      });
-      const { read, writer: role } = told[cell.i],
-        after = handed[n + 1]?.line === cell.line ? handed[n + 1].x : this.width,
-        words = read ? tr`to ${role}, ${read} read` : tr`to ${role}`;
-      if (after - cell.x > 7.4 * words.length + 16) this.labels.push([x + 13, top(cell) - 7, "start", words]);
-      else this.labels.push([x + 13, top(cell) - 7, "start", read ? `+${read}` : ""]);
-    });
-    if (next && handed.at(-1)?.i === told.length - 1) comeIn(drawn.slice(-1), { opacity: 0 });
+  #baton({ x, line, top, foot, read, writer }, after, labels) {
+    const end = after?.line === line ? after.x : this.width + 4,
+      words = read ? tr`to ${writer}, ${read} read` : tr`to ${writer}`,
+      short = read ? `+${read}` : "";
+    labels.push([x + 12, top - 7, "start", end - x > 7.4 * words.length + 16 ? words : short]);
+    const style = "stroke:var(--text);stroke-width:2;fill:none;opacity:1";
+    return ["path", { d: `M${x - 1},${foot}V${top - 6}l9,-5l-9,-5`, style }];
   }
 
-  #gauge(n) {
+  /** What the run cost so far, against the large model alone. */
+  #gauge(n, labels) {
     const large = this.roles.at(-1),
       { weights, work } = costs(this.run.steps.slice(0, this.t), this.models, large, this.run.prompt.length),
-      wide = this.width > 1000,
-      w = wide ? 200 : 0,
+      w = 200,
       x = this.width - w - 8,
       shares = [
         [weights, tr`weights read: ${percent(weights)} of the large model alone`],
         [work, tr`arithmetic: ${percent(work)}, since missed tokens are read`],
-      ].filter(([share]) => wide && n && Number.isFinite(share));
-    pool(this.gauge, 2 * shares.length, () => svg("rect", { rx: 4, height: 13 })).forEach((box, i) =>
-      set(box, {
-        x,
-        y: 4 + 19 * (i >> 1),
-        width: i % 2 ? Math.min(1, shares[i >> 1][0]) * w : w,
-        style: i % 2 ? "fill:var(--accent);stroke:none" : "fill:none;stroke:var(--muted);stroke-dasharray:4 3",
-      }),
+      ].filter(([share]) => n && Number.isFinite(share));
+    if (this.width <= WIDE) {
+      if (shares[0]?.[0] === weights)
+        labels.push([4, 34, "start", tr`${percent(weights)} of the weights that ${large} alone reads`]);
+      return [];
+    }
+    return shares.flatMap(([share, words], i) => {
+      const box = { rx: 4, height: 13, x, y: 4 + 19 * i };
+      labels.push([x - 8, 15 + 19 * i, "end", words]);
+      return [
+        ["rect", { ...box, width: w, style: "fill:none;stroke:var(--muted);stroke-dasharray:4 3" }],
+        ["rect", { ...box, width: Math.min(1, share) * w, style: "fill:var(--accent);stroke:none" }],
+      ];
+    });
+  }
+
+  /** row: where the threshold of the first line ends. */
+  #key(tau, row, labels) {
+    const [small, large] = [this.roles[0], this.roles.at(-1)];
+    if (this.width <= WIDE) return labels.push([4, 15, "start", tr`blue: ${small}, orange: ${large}; bars: entropy`]);
+    labels.push(
+      [4, 15, "start", tr`Who wrote each token: blue ${small}, orange ${large}. Bars: entropy, averaged`],
+      [4, 34, "start", tr`over ${short(tau)} bits (dashed) the ${large} model writes next, else the ${small} one`],
     );
-    shares.forEach(([, words], i) => this.labels.push([x - 8, 15 + 19 * i, "end", words]));
-    if (!wide && n && Number.isFinite(weights))
-      this.labels.push([4, 34, "start", tr`${percent(weights)} of the weights that ${large} alone reads`]);
+    if (row?.end < this.width - 90) labels.push([row.end + 6, row.level + 4, "start", tr`τ = ${short(tau)} bits`]);
   }
 
-  #key(tau, row, ends, y) {
-    const wide = this.width > 1000,
-      [small, large] = [this.roles[0], this.roles.at(-1)];
-    if (wide) {
-      this.labels.push([
-        4,
-        15,
-        "start",
-        tr`Who wrote each token: blue ${small}, orange ${large}. Bars: entropy, averaged`,
-      ]);
-      this.labels.push([
-        4,
-        34,
-        "start",
-        tr`over ${short(tau)} bits (dashed) the ${large} model writes next, else the ${small} one`,
-      ]);
-    } else this.labels.push([4, 15, "start", tr`blue: ${small}, orange: ${large}; bars: entropy`]);
-    if (row && wide && ends.get(row.line) < this.width - 90)
-      this.labels.push([ends.get(row.line) + 6, y(row, tau) + 4, "start", tr`τ = ${short(tau)} bits`]);
-  }
-
-  describe(t) {
-    const c = this.run.steps[t - 1]?.relay;
-    if (!c) return t ? tr`No choice at this step.` : tr`Before the first step.`;
+  sentence({ writer, mean, tau, switched }, _, t) {
     const told = this.#written(t),
-      large = told.filter(({ writer }) => writer === this.roles.at(-1)).length,
-      now = c.switched ? tr` It hands over.` : "";
-    return tr`Written by ${c.writer}: averaged entropy ${number(c.mean, "bits")}, threshold \
-${number(c.tau)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
+      large = told.filter((one) => one.writer === this.roles.at(-1)).length,
+      now = switched ? tr` It hands over.` : "";
+    return tr`Written by ${writer}: averaged entropy ${number(mean, "bits")}, threshold \
+${number(tau)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
   }
 }

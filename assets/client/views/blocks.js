@@ -31,9 +31,8 @@ export class Blocks {
     this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": name });
     this.hand = el("div", "dx-row");
     this.veil = el("div", "dx-veil");
-    this.line = el("div", look, this.picture, this.veil, this.hand);
     this.key = el("div", "dx-legend");
-    dom.append(this.say, this.line, this.key);
+    dom.append(this.say, el("div", look, this.picture, this.veil, this.hand), this.key);
     this.grow();
   }
 
@@ -50,21 +49,19 @@ export class Blocks {
     this.row = Math.max(LEAST, Math.min(22, ROOM / rows));
     picture.style.height = `${this.row * rows}px`;
     set(picture, { viewBox: `0 0 ${Math.max(run.widest - first, 1)} ${rows}` });
-    picture.replaceChildren(
-      ...run.steps.flatMap((step, y) => [
-        ...joined(step.spans ?? []).map((span) => {
-          const high = 0.8 - 0.22 * Math.min(kinds.indexOf(span.kind), 2),
-            from = Math.max(span.start - first, 0);
-          const box = { x: from, y: y + (1 - high) / 2, width: Math.max(span.end - first - from, 0), height: high },
-            style = `fill:${spanColour(context.theme, mode, span.kind)}`,
-            title = tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`;
+    const boxes = run.steps.flatMap((step, y) => {
+      const spans = joined(step.spans ?? []).map(({ kind, start, end, label = "" }) => {
+          const height = 0.8 - 0.22 * Math.min(kinds.indexOf(kind), 2),
+            x = Math.max(start - first, 0),
+            box = { x, y: y + (1 - height) / 2, width: Math.max(end - first - x, 0), height },
+            style = `fill:${spanColour(context.theme, mode, kind)}`,
+            title = tr`step ${y + 1}, ${translated(kind)} ${start}–${end - 1} ${label}`;
           return svg("rect", { ...box, style }, svg("title", {}, title.trim()));
         }),
-        ...(step.commits?.positions ?? [])
-          .filter((position) => position >= first)
-          .map((position) => svg("rect", { ...WRITTEN, x: position - first + 0.1, y: y + 0.25 })),
-      ]),
-    );
+        written = (step.commits?.positions ?? []).filter((position) => position >= first);
+      return [...spans, ...written.map((at) => svg("rect", { ...WRITTEN, x: at - first + 0.1, y: y + 0.25 }))];
+    });
+    picture.replaceChildren(...boxes);
     this.key.replaceChildren(
       legend(context.theme, "new", tr`written in the step`),
       ...kinds.map((kind) => swatch(`background:${spanColour(context.theme, mode, kind)}`, translated(kind))),

@@ -1,26 +1,19 @@
 // What stands around the cells of the token board: brackets for blocks and windows, controls and legend.
 
 import { number } from "../player/codec.js";
-import { el, pool, select, set, legend as stateOf } from "../player/dom.js";
+import { el, select, legend as stateOf } from "../player/dom.js";
 import { segments } from "../player/layout.js";
-import { swatch } from "../player/render.js";
+import { render, swatch } from "../player/render.js";
 import { OPTIONS, spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 
 export const AUTHOR = "@author"; // among the names of scores: colour by who wrote a token
 const LINES = ["solid", "dashed", "dotted", "double"];
 
-/** Names a bracket that is pointed at. */
-function entitle(node) {
-  const { kind, start, end, label } = node.span;
-  node.title = `${kind} ${start}–${end - 1}${label ? `: ${label}` : ""}`;
-}
-
 export class Brackets {
   constructor(run, context) {
     Object.assign(this, { run, context });
     this.root = el("div", { class: "dx-brackets", "aria-hidden": "true" });
-    this.root.addEventListener("pointerover", ({ target }) => entitle(target));
   }
 
   /** spans: of the step shown. board: gives the grid, the height of a track and the mode. */
@@ -29,18 +22,15 @@ export class Brackets {
     const pieces = spans.flatMap((span) =>
       segments(g, span.start, Math.min(span.end, this.run.widest)).map((part) => ({ ...part, span })),
     );
-    pool(this.root, pieces.length, () => el("b")).forEach((node, i) => {
-      const { span, row, column, cells, first, last } = pieces[i],
-        track = this.run.spanKinds.indexOf(span.kind);
-      node.span = span;
-      if (node.title) entitle(node);
-      set(node, {
-        style:
+    render(this.root, pieces, ({ span: { kind, start, end, label }, row, column, cells, first, last }) => {
+      const track = this.run.spanKinds.indexOf(kind),
+        title = `${kind} ${start}–${end - 1}${label ? `: ${label}` : ""}`,
+        style =
           `left:${g.gutter + column * (g.w + g.gap)}px;top:${row * g.rowHeight + g.h + 3 + track * high}px;` +
-          `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, mode, span.kind)};` +
+          `width:${cells * (g.w + g.gap) - g.gap}px;border-color:${spanColour(theme, mode, kind)};` +
           `border-bottom-style:${LINES[track % LINES.length]};` +
-          `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`,
-      });
+          `border-left-width:${first ? 2 : 0}px;border-right-width:${last ? 2 : 0}px`;
+      return ["b", { style, title }];
     });
   }
 }

@@ -2,9 +2,9 @@
 // position against its threshold, below what the next step reads. Above all of it the mean entropy of the steps so far:
 // the canvas may end once it is low and the likeliest tokens stay the same.
 
-import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
+import { plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
 export const view = { name: "Canvas", title: "Noise that settles", place: 149, needs: ["canvas"] };
@@ -27,6 +27,10 @@ const nats = (h) =>
 /** The same, told apart from the threshold that it is close to. */
 const beside = (h, line) => (nats(h) === nats(line) && h !== line ? h.toPrecision(3) : nats(h));
 
+const stroke = (d, state, more = "") => {
+  return ["path", { class: "dx-eta", fill: "none", d, style: `stroke:var(--${state}-line)${more}` }];
+};
+
 export class Canvas extends StepPicture {
   layers = ["bars", "lines", "dots", "cells"];
   none = tr`No canvas is open in this step.`;
@@ -39,81 +43,67 @@ export class Canvas extends StepPicture {
     const { run, width, t } = this,
       n = told.after.length,
       large = n > LARGE,
-      columns = Math.max(1, Math.min(n, Math.floor((width - ROOM) / (large ? 30 : 50)))),
-      rows = Math.ceil(n / columns),
-      even = Math.ceil(n / rows),
-      w = Math.min(WIDEST, (width - ROOM) / even),
+      cols = plan(n, width, ROOM, large ? 30 : 50, WIDEST),
+      { x, w, lines: rows } = cols,
       decided = told.entropies.length > 0 || told.chances.length > 0,
-      at = { w, large, labels: [], lines: [], bars: [], tall: decided ? (large ? 22 : 54) : 0 };
-    at.foot = (large ? 4 : 32) + at.tall + (decided ? 14 : 0);
-    const high = at.foot + (large ? 44 : 56),
-      first = told.kind === "denoise" ? CURVE + TOP + 14 : 4;
-    at.x = (i) => ROOM + ((i % even) + 0.5) * w;
-    at.y = (i) => first + Math.floor(i / even) * high;
+      tall = decided ? (large ? 22 : 54) : 0,
+      foot = (large ? 4 : 32) + tall + (decided ? 14 : 0),
+      high = foot + (large ? 44 : 56),
+      first = told.kind === "denoise" ? CURVE + TOP + 14 : 4,
+      y = (i) => first + cols.line(i) * high,
+      at = { w, large, tall, foot, x, y, labels: [], lines: [], bars: [] };
     const now = run.board(t),
-      cell = (i) => now[told.start + i],
-      word = (id) => this.word(id);
-    const items = told.after.map((id, i) => {
-      const { state = "noise", token, entry } = cell(i) ?? {};
-      return { x: at.x(i), y: at.y(i) + at.foot + 8, state, whole: word(token ?? entry?.drawn ?? id) };
-    });
-    const states = items.map(({ state }) => state);
+      items = told.after.map((id, i) => {
+        const { state = "noise", token, entry } = now[told.start + i] ?? {};
+        return { x: x(i), y: y(i) + foot + 8, state, whole: this.word(token ?? entry?.drawn ?? id) };
+      });
+    at.states = items.map(({ state }) => state);
     if (!large && told.kind !== "drawn") {
       const then = [...run.board(t - 1)].slice(told.start);
       run.board(t); // the one that others ask for stays the latest
-      told.before.forEach((id, i) => items.push({ x: at.x(i), y: at.y(i), state: then[i].state, whole: word(id) }));
+      told.before.forEach((id, i) => {
+        items.push({ x: x(i), y: y(i), state: then[i].state, whole: this.word(id) });
+      });
     }
-    if (decided) this.#bars(told, n, at, word);
-    this.#names(told, rows, even, n, at);
-    if (told.kind === "denoise") this.#curve(told, at);
-    else render(this.dots, []);
-    render(this.bars, at.bars, ({ at: place, tall, title }) => [
-      { "data-s": states[place] },
-      ["title", {}, title],
-      ["rect", { rx: 3, x: at.x(place) - w * 0.3, y: at.y(place) + at.foot - tall, width: w * 0.6, height: tall }],
-    ]);
-    render(this.lines, at.lines, ({ d, state, whole }) => {
-      const style = `stroke:var(--${state}-line)${whole ? ";stroke-dasharray:none" : ""}`;
-      return ["path", { class: "dx-eta", fill: "none", d, style }];
-    });
-    const moving = this.chips(this.cells, items, w - 2);
-    this.frame(first + rows * high, at.labels);
-    return moving.filter((_, i) => i < n && MOVED.includes(states[i]));
+    if (decided) this.#bars(told, n, at);
+    for (let row = 0; row < rows; row++) this.#names(told, first + row * high, cols.ends(row), at);
+    const dots = told.kind === "denoise" ? this.#curve(told, at) : [],
+      moving = this.chips(this.cells, items, w - 2);
+    this.paint(first + rows * high, at.labels, { bars: at.bars, lines: at.lines, dots });
+    return moving.filter((_, i) => i < n && MOVED.includes(at.states[i]));
   }
 
   /** What decides at each position. */
-  #bars({ entropies, joint: before, chances, sampled, line }, n, { x, y, foot, tall, large, labels, bars }, word) {
+  #bars({ entropies, joint: before, chances, sampled, line }, n, { w, x, y, foot, tall, large, ...at }) {
     const sum = entropies.reduce((all, one) => all + one, 0),
       rank = (i) => before.filter((one) => one < before[i]).length,
       joint = before.length > 0,
       most = Math.log(Math.max(2, sum, line) / LOWEST);
     this.level = (value) => tall * (joint ? Math.max(0, Math.log(value / LOWEST) / most) : Math.min(1, value));
     for (let i = 0; i < n; i++) {
-      const high = Math.max(2, this.level(joint ? before[i] : chances[i])),
+      const height = Math.max(2, this.level(joint ? before[i] : chances[i])),
+        word = this.word(sampled[i]),
         title = joint
-          ? tr`‘${word(sampled[i])}’: the entropies of ${rank(i)} more certain positions add up to ${nats(before[i])}`
-          : tr`‘${word(sampled[i])}’: ${percent(chances[i])}`;
-      bars.push({ at: i, tall: high, title });
+          ? tr`‘${word}’: the entropies of ${rank(i)} more certain positions add up to ${nats(before[i])}`
+          : tr`‘${word}’: ${percent(chances[i])}`,
+        box = { rx: 3, x: x(i) - w * 0.3, y: y(i) + foot - height, width: w * 0.6, height };
+      at.bars.push([{ "data-s": at.states[i] }, ["title", {}, title], ["rect", box]]);
       const says = joint ? beside(before[i], line) : percent(chances[i]).replace(" %", "");
-      if (!large) labels.push([x(i), y(i) + foot - tall - 6, "middle", says]);
+      if (!large) at.labels.push([x(i), y(i) + foot - tall - 6, "middle", says]);
     }
   }
 
-  /** The names of the rows, and the threshold through each of them. */
-  #names({ kind, line, entropies }, rows, even, n, { w, x, y, foot, tall, large, labels, lines }) {
-    for (let row = 0; row < rows; row++) {
-      const i = row * even,
-        top = y(i);
-      if (!large && kind !== "drawn") labels.push([ROOM - 8, top + 17, "end", tr`before`]);
-      labels.push([ROOM - 8, top + foot + 25, "end", kind === "drawn" ? tr`drawn` : tr`after`]);
-      if (!tall) continue;
-      if (line !== undefined && line !== null) {
-        const level = top + foot - this.level(line);
-        lines.push({ d: `M${x(i) - w / 2},${level}H${x(Math.min(n, i + even) - 1) + w / 2}`, state: "accepted" });
-        labels.push([ROOM - 8, level + 4, "end", entropies.length ? tr`γ ${nats(line)}` : percent(line)]);
-      }
-      if (!large) labels.push([ROOM - 8, top + foot - tall - 6, "end", entropies.length ? "Σ H" : "%"]);
+  /** The names of a row at height `top`, and the threshold through it. */
+  #names({ kind, line, entropies }, top, [from, to], { foot, tall, large, labels, lines }) {
+    if (!large && kind !== "drawn") labels.push([ROOM - 8, top + 17, "end", tr`before`]);
+    labels.push([ROOM - 8, top + foot + 25, "end", kind === "drawn" ? tr`drawn` : tr`after`]);
+    if (!tall) return;
+    if (line !== undefined && line !== null) {
+      const level = top + foot - this.level(line);
+      lines.push(stroke(`M${from},${level}H${to}`, "accepted"));
+      labels.push([ROOM - 8, level + 4, "end", entropies.length ? tr`γ ${nats(line)}` : percent(line)]);
     }
+    if (!large) labels.push([ROOM - 8, top + foot - tall - 6, "end", entropies.length ? "Σ H" : "%"]);
   }
 
   /** The mean entropy of this canvas after each of its steps, and the line below which it may end. */
@@ -126,18 +116,18 @@ export class Canvas extends StepPicture {
       x = (i) => ROOM + (room * (i + 0.5)) / Math.max(steps, told.length),
       y = (h) => TOP + CURVE * (1 - (Math.log(Math.min(8, Math.max(h, Math.exp(least)))) - least) / (most - least)),
       d = told.map(({ mean_entropy = 0 }, i) => `${i ? "L" : "M"}${x(i)},${y(mean_entropy)}`).join("");
-    if (told.length > 1) lines.push({ d, state: "old", whole: true });
+    if (told.length > 1) lines.push(stroke(d, "old", ";stroke-dasharray:none"));
     if (quiet > 0) {
-      lines.push({ d: `M${ROOM},${y(quiet)}H${ROOM + room}`, state: "settled" });
+      lines.push(stroke(`M${ROOM},${y(quiet)}H${ROOM + room}`, "settled"));
       labels.push([ROOM - 8, y(quiet) + 4, "end", nats(quiet)]);
     }
-    render(this.dots, told, ({ mean_entropy = 0, stop, stable }, i) => {
+    const last = told.at(-1);
+    labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
+    return told.map(({ mean_entropy = 0, stop, stable }, i) => {
       const fill = `var(--${stop ? "settled-fill" : stable ? "old-line" : "noise-line"})`,
         style = `fill:${fill};stroke:var(--${stop ? "settled" : "old"}-line)`;
       return ["circle", { r: 5, cx: x(i), cy: y(mean_entropy), style }];
     });
-    const last = told.at(-1);
-    labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
   }
 
   sentence(told) {

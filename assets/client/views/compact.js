@@ -14,12 +14,6 @@ const FROM = 3; // runs
 const BAR = 76; // pixels that the controls and the gaps around them take
 const LINE = 52; // pixels around a board: its line, the frame, the gap
 const LEAST = 82; // pixels of a board, however many there are
-const WORDS = {
-  button: tr`Compact`,
-  title: tr`All runs in one screen: a board and one line each`,
-  calls: tr`model calls`,
-  alone: tr`model calls`,
-};
 
 /** A run's numbers in one line; model calls first, those of other models beside them. */
 function lineOf(run, t) {
@@ -28,7 +22,7 @@ function lineOf(run, t) {
     tokens = run.tokens(t);
   return [
     held("tokens", many(tokens, "token")),
-    held("forwards", `${number(forwards)} ${run.sums.at(-1).others ? WORDS.calls : WORDS.alone}`),
+    held("forwards", `${number(forwards)} ${tr`model calls`}`),
     others ? held("forwards", many(others, besides(run))) : "",
     held("model_seconds", seconds(model + method)),
   ]
@@ -46,7 +40,8 @@ function around([first, ...others]) {
 export class Compact {
   constructor(group) {
     Object.assign(this, { group, chosen: null, filled: [], lines: new WeakMap(), place: null });
-    const look = { class: "dx-toggle dx-compact", "aria-label": WORDS.button, title: WORDS.title, hidden: true },
+    const title = tr`All runs in one screen: a board and one line each`,
+      look = { class: "dx-toggle dx-compact", "aria-label": tr`Compact`, title, hidden: true },
       sign = icon("M1 1H11V3H1ZM1 5H11V7H1ZM1 9H11V11H1Z");
     this.root = el("button", { ...look, onclick: () => this.#choose() }, sign);
     this.fit = () => this.group.compact && this.#fit();
@@ -70,11 +65,8 @@ export class Compact {
     const on = filled.length > 1 && (this.chosen ?? filled.length >= FROM);
     this.root.hidden = filled.length < 2;
     set(this.root, { "aria-pressed": String(on) });
-    if (
-      on !== group.compact ||
-      filled.length !== this.filled.length ||
-      filled.some((member, i) => member !== this.filled[i])
-    ) {
+    const same = filled.length === this.filled.length && filled.every((member, i) => member === this.filled[i]);
+    if (on !== group.compact || !same) {
       this.filled = filled;
       group.compact = on;
       this.#arrange(on ? filled : []);

@@ -47,15 +47,14 @@ export class Completions {
     this.head = el("p", "dx-readout");
     this.names = el("div");
     this.title = el("strong");
-    this.listed = styled("div", "part", this.title, this.names);
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
-    const [legal, ghosts] = [tr`Legal share of the model's probability`, tr`Wanted, and not possible`],
-      title = (text) => el("strong", {}, text),
-      bar = [el("div", {}, this.share), styled("div", "bar", this.fill)];
-    this.wanted = styled("div", "part", title(legal), ...bar, title(ghosts), this.ghosts);
-    dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
+    const legal = el("strong", {}, tr`Legal share of the model's probability`),
+      ghosts = el("strong", {}, tr`Wanted, and not possible`),
+      bar = [el("div", {}, this.share), styled("div", "bar", this.fill)],
+      wanted = styled("div", "part", legal, ...bar, ghosts, this.ghosts);
+    dom.append(this.code, this.head, styled("div", "box", styled("div", "part", this.title, this.names), wanted));
   }
 
   /** The text at cursor t as parts: what this step wrote, and the names judged so far. */
@@ -103,66 +102,45 @@ export class Completions {
   }
 
   #list(now, step) {
-    const names = now?.names ?? [],
-      total = now?.total ?? 0,
-      call = now?.call,
-      wrote = (step?.commits?.tokens ?? []).map((id) => this.run.piece(id).text).join(""),
-      typed = `${now?.written ?? ""}${wrote}`,
+    const { names = [], total = 0, call, written = "", details = [] } = now ?? {},
+      typed = (step?.commits?.tokens ?? []).reduce((text, id) => text + this.run.piece(id).text, written),
       stays = (name) =>
-        call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+        call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length])),
+      row = (title, words, look = "color:var(--muted)") => ["div", { title, style: `${LOOKS.row};${look}` }, words],
+      shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
     setText(this.title, call ? tr`Free parameters` : tr`Valid completions`);
-    const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
     const rows = shown.map((name) => {
-        const title = now.details?.[names.indexOf(name)] ?? "",
-          words = `${glyphs(name)}${title ? `   ${prose(title)}` : ""}`;
-        return stays(name)
-          ? { title, words: `▸ ${words}`, look: "background:var(--raised);font-weight:700" }
-          : { title, words: `  ${words}` };
-      }),
-      more = shown.length ? tr`and ${total - shown.length} more` : "–";
-    if (!shown.length || total > shown.length) rows.push({ title: "", words: more });
-    render(this.names, rows, ({ title, words, look = "color:var(--muted)" }) => [
-      "div",
-      { title, style: `${LOOKS.row};${look}` },
-      words,
-    ]);
+      const title = details[names.indexOf(name)] ?? "",
+        words = `${glyphs(name)}${title ? `   ${prose(title)}` : ""}`;
+      return stays(name)
+        ? row(title, `▸ ${words}`, "background:var(--raised);font-weight:700")
+        : row(title, `  ${words}`);
+    });
+    if (!shown.length) rows.push(row("", "–"));
+    else if (total > shown.length) rows.push(row("", tr`and ${total - shown.length} more`));
+    render(this.names, rows);
   }
 
   #wants(now) {
-    const mass = now?.mass ?? null,
-      refused = now?.refused ?? [];
-    setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${now.allowed} tokens`);
+    const { mass = null, allowed, refused = [], refused_probabilities: chances, held } = now ?? {},
+      style = `text-decoration:${held ? "line-through" : "none"}`,
+      row = (ghost, chance) => ["div", { style: LOOKS.row }, ["s", { style }, ghost], ["span", {}, chance]],
+      ghosts = refused.map((token, i) => row(glyphs(this.run.piece(token).text), `  ${fine(chances[i])}`));
+    setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
-    const chance = (i) => `  ${fine(now.refused_probabilities[i])}`,
-      ghosts = refused.map((token, i) => [glyphs(this.run.piece(token).text), chance(i)]),
-      style = `text-decoration:${now?.held ? "line-through" : "none"}`;
-    render(this.ghosts, ghosts.length ? ghosts : [["–", ""]], ([ghost, chance]) => [
-      "div",
-      { style: LOOKS.row },
-      ["s", { style }, ghost],
-      ["span", {}, chance],
-    ]);
-  }
-
-  /** Milliseconds of each question up to t. */
-  #times(t) {
-    return this.run.steps
-      .slice(0, t)
-      .flatMap(({ completions: one, intervals = [] }) =>
-        intervals
-          .filter(({ track }) => one?.source && track === one.source)
-          .map(({ start, end }) => 1000 * (end - start)),
-      );
+    render(this.ghosts, ghosts.length ? ghosts : [row("–", "")]);
   }
 
   describe(t) {
-    const now = this.run.steps[t - 1]?.completions,
-      times = this.#times(t).sort((a, b) => a - b),
-      many = times.length > 1 ? "s" : "",
-      median = times.length
-        ? tr` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
-        : "";
+    const now = this.run.steps[t - 1]?.completions;
     if (!now) return tr`Before the first step.`;
+    const questions = this.run.steps.slice(0, t).flatMap(({ completions: one, intervals = [] }) => {
+        return intervals.filter(({ track }) => one?.source && track === one.source);
+      }),
+      times = questions.map(({ start, end }) => 1000 * (end - start)).sort((a, b) => a - b), // milliseconds
+      many = times.length > 1 ? "s" : "",
+      middle = number(times[times.length >> 1]),
+      median = times.length ? tr` ${times.length} question${many} so far, median ${middle} ms.` : "";
     const { state, call, total = 0, name = "", exists, held, line = 0 } = now,
       inside = call ? tr`Inside a call` : tr`Inside a name`,
       where = state === "asked" ? tr`Asked at line ${line}` : inside,

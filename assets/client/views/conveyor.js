@@ -5,9 +5,8 @@
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { depthsOf, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Belts } from "./belts.js";
 
@@ -15,21 +14,9 @@ export const view = { name: "Conveyor", title: "Each guess drops back in", place
 
 const NARROW = 720;
 
-const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
-
-export class Conveyor extends StepPicture {
+export class Conveyor extends Belts {
+  firsts = this.below(el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` }));
   none = tr`No draft was made in this step.`;
-
-  load(run, dom, context) {
-    this.firsts = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` });
-    this.belts = new Belts(run, context.theme);
-    this.begin(run, dom, context, this.belts.layers, this.firsts);
-  }
-
-  show(t, hurry) {
-    if (t !== this.t) this.chosen = null; // the first guess that a person chose
-    super.show(t, hurry);
-  }
 
   told({ rankings, tree }) {
     return tree && rankings?.rows.includes(0) ? rankings : null;
@@ -39,14 +26,14 @@ export class Conveyor extends StepPicture {
   #paths({ rows }, tree) {
     const kept = pathOf(tree, rows),
       others = rows.filter((row) => row && tree.parents[row] === 0 && row !== kept[1]),
-      other = others.find((row) => row === this.chosen) ?? others[0];
+      other = others.find((row) => row === this.picked) ?? others[0];
     return { kept, others, other: other && pathOf(tree, rows, other) };
   }
 
   also(told, step) {
     const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] },
-      choose = (row) => (this.chosen = this.chosen === row ? null : row),
-      word = (row) => this.belts.word(step.tree.tokens[row]),
+      choose = (row) => (this.picked = this.picked === row ? null : row),
+      word = (row) => this.word(step.tree.tokens[row], 10),
       items = others.map((row) => [tr`if ‘${word(row)}’ drops in`, row === other[1], () => choose(row)]);
     this.buttons(this.firsts, items.length > 1 ? items : []);
   }
@@ -56,13 +43,8 @@ export class Conveyor extends StepPicture {
     const { rows: nodes } = rowsOf(tree),
       box = (row) => ({ token: tree.tokens[row], state: nodes[row].state });
     return path.map((row, i) => {
-      const { tokens, chances } = ranked[rows.indexOf(row)],
-        own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null;
-      const items = tokens.map((token, rank) => {
-        const at = tree.parents.findIndex((parent, child) => parent === row && tree.tokens[child] === token),
-          state = at > 0 ? nodes[at].state : token === own ? "correction" : "";
-        return { token, rank, chance: chances[rank], state, row: at };
-      });
+      const own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null,
+        items = rankedAt(ranked[rows.indexOf(row)], tree, nodes, row, own);
       return { row, items, own, known: path.slice(0, i + 1).map(box), drops: [box(row)] };
     });
   }
@@ -74,7 +56,7 @@ export class Conveyor extends StepPicture {
         above = paths.flatMap((path) => path?.slice(i, i + 1) ?? []),
         drops = [...new Set(above.map((row) => tree.tokens[row]))].map((token) => ({ token }));
       const items = tokens.map((token, rank) => ({
-        ...{ token, rank, chance: chances[rank], row: -1 },
+        ...{ token, chance: chances[rank], row: -1 },
         state: token === own ? "old" : "",
       }));
       return { row: -1, items, own, known: [], drops };
@@ -83,7 +65,7 @@ export class Conveyor extends StepPicture {
 
   #lanes(told, tree, narrow, { kept, other }) {
     // A narrow panel has one belt for both paths.
-    const places = this.#places(told, tree, narrow && this.chosen ? other : kept),
+    const places = this.#places(told, tree, narrow && this.picked ? other : kept),
       cut = { from: 0, blind: true, says: [tr`one ranking`, tr`for any guess`, tr`✓: was written`] };
     if (!told.linked)
       return [{ ...cut, places: places.map((place) => ({ ...place, known: [] })), name: [tr`this run`, tr`drop cut`] }];
@@ -95,15 +77,14 @@ export class Conveyor extends StepPicture {
   }
 
   draw(told, { tree }, next) {
-    const { width } = this,
-      narrow = width < NARROW,
+    const narrow = this.width < NARROW,
       paths = this.#paths(told, tree),
-      depths = (step) => (this.told(step)?.rows ?? []).map((row) => depthOf(step.tree.parents, row)),
-      deepest = this.most((step) => Math.max(0, ...depths(step))),
+      deepest = this.most((step) => {
+        const depths = depthsOf(step.tree?.parents ?? []);
+        return Math.max(0, ...(this.told(step)?.rows ?? []).map((row) => depths[row] + 1));
+      }),
       shown = new Set([...paths.kept, ...(paths.other ?? [])]),
-      at = { width, narrow, deepest, shown },
-      { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), at);
-    this.frame(high, labels);
+      { beads } = this.lanes(this.#lanes(told, tree, narrow, paths), narrow, deepest, shown);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
 
@@ -111,8 +92,8 @@ export class Conveyor extends StepPicture {
     if (!told.linked) return tr`No guess comes back: each place has one ranking, whatever was guessed before it.`;
     const { tree } = step,
       { kept, other } = this.#paths(told, tree),
-      best = ({ tokens, chances }) => `‘${this.belts.word(tokens[0])}’ (${percent(chances[0])})`,
-      after = (path) => tr`After ‘${this.belts.word(tree.tokens[path[1]])}’ the first choice is \
+      best = ({ tokens, chances }) => `‘${this.word(tokens[0], 10)}’ (${percent(chances[0])})`,
+      after = (path) => tr`After ‘${this.word(tree.tokens[path[1]], 10)}’ the first choice is \
 ${best(told.ranked[told.rows.indexOf(path[1])])}.`;
     const says = [kept, other].filter((path) => path?.length > 1).map(after);
     if (says.length && told.control?.[1])

@@ -72,7 +72,10 @@ export class Copying {
       if (kept < pasted && wrote > kept) mark(upper, from + kept, "rejected");
       if (one === now) for (let i = kept + 1; i < pasted; i++) mark(upper, from + i, "unreached");
     }
-    this.#draw([...upper.values(), ...lower.values()], this.#ties(made, now, upper, lower));
+    this.#draw(
+      [...upper.values(), ...lower.values()],
+      made.flatMap((one) => this.#tie(one, one === now, upper, lower)),
+    );
     const wide = Math.max(upper.right, lower.right) + MARGIN;
     frame(this.picture, wide, LOW + H + MARGIN);
     this.scroll.scrollLeft = (lower.right * this.picture.clientWidth) / wide - 0.7 * this.scroll.clientWidth;
@@ -96,36 +99,29 @@ export class Copying {
   }
 
   /** A ribbon for what was kept of a paste, a dashed line from the tokens that led there. */
-  #ties(made, now, upper, lower) {
-    return made.flatMap((one) => {
-      const ends = (line, at) => [line.get(at), line.get(at + one.kept - 1)],
-        [a, b] = ends(upper, one.from),
-        [c, d] = ends(lower, one.to),
-        [e, f] = [upper.get(one.from), lower.get(one.to - 1)],
-        top = 18 + H,
-        middle = (top + LOW) / 2,
-        fresh = one === now,
-        drawn = [];
-      if (one.kept && a && b && c && d)
-        drawn.push({
-          d:
-            `M${a.x},${top}C${a.x},${middle} ${c.x},${middle} ${c.x},${LOW}H${d.x + d.w}` +
-            `C${d.x + d.w},${middle} ${b.x + b.w},${middle} ${b.x + b.w},${top}Z`,
-          state: "accepted",
-          look: `fill:var(--accepted-fill);opacity:${fresh ? 0.55 : 0.25}`,
-        });
-      if (fresh && one.held && e && f)
-        drawn.push({
-          d: `M${f.x + f.w / 2},${LOW}C${f.x + f.w / 2},${middle} ${e.x},${middle} ${e.x},${top}`,
-          state: "unreached",
-          look: "stroke-width:2;stroke-dasharray:2 5",
-        });
-      return drawn;
-    });
+  #tie({ from, to, kept, held }, fresh, upper, lower) {
+    const ends = (line, at) => [line.get(at), line.get(at + kept - 1)],
+      [a, b] = ends(upper, from),
+      [c, d] = ends(lower, to),
+      before = lower.get(to - 1),
+      top = 18 + H,
+      middle = (top + LOW) / 2,
+      curve = (x, end, at) => `C${x},${middle} ${end},${middle} ${end},${at}`,
+      drawn = [];
+    if (kept && a && b && c && d) {
+      const way = `M${a.x},${top}${curve(a.x, c.x, LOW)}H${d.x + d.w}${curve(d.x + d.w, b.x + b.w, top)}Z`,
+        style = `fill:var(--accepted-fill);opacity:${fresh ? 0.55 : 0.25}`;
+      drawn.push(["path", { d: way, "data-s": "accepted", style }]);
+    }
+    if (fresh && held && a && before) {
+      const d = `M${before.x + before.w / 2},${LOW}${curve(before.x + before.w / 2, a.x, top)}`;
+      drawn.push(["path", { d, "data-s": "unreached", style: "stroke-width:2;stroke-dasharray:2 5" }]);
+    }
+    return drawn;
   }
 
   #draw(cells, ties) {
-    render(this.ribbons, ties, ({ d, state, look }) => ["path", { d, "data-s": state, style: look }]);
+    render(this.ribbons, ties);
     render(this.cells, cells, ({ x, y, w, text, whole, position, state }) => [
       { transform: `translate(${x},${y})`, "data-s": state },
       ["title", {}, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`],

@@ -12,30 +12,23 @@ export const times = ({ bytes, operations }, n) => ({ bytes: n * bytes, operatio
 
 export const fits = (cost, box) => cost.bytes <= box.bytes && cost.operations <= box.operations;
 
-const sum = (list) => list.reduce((total, value) => total + value, 0);
 export const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1] ?? null;
 
 /** By attention, the largest reader first: bytes of the cache at step t and at the end, operations for a byte, seconds
- * of attention in the step and in the middle step so far. */
+ * of attention in the middle step so far. */
 export function readers(steps, t) {
   const told = (i) => steps[i]?.readers?.readers ?? [],
     took = ({ intervals = [] }, name) =>
-      sum(
-        intervals
-          .filter(({ track, kind }) => track === name && kind === "attention")
-          .map(({ start, end }) => end - start),
-      );
+      intervals
+        .filter(({ track, kind }) => track === name && kind === "attention")
+        .reduce((sum, { start, end }) => sum + end - start, 0);
   return told(t - 1)
-    .map(({ name, bytes, operations }, i) => {
-      const times = steps.slice(0, t).map((step) => took(step, name));
-      return {
-        name,
-        bytes,
-        most: told(steps.length - 1)[i]?.bytes ?? bytes,
-        intensity: operations / bytes,
-        took: times.at(-1) ?? null,
-        middle: median(times),
-      };
-    })
+    .map(({ name, bytes, operations }, i) => ({
+      name,
+      bytes,
+      most: told(steps.length - 1)[i]?.bytes ?? bytes,
+      intensity: operations / bytes,
+      middle: median(steps.slice(0, t).map((step) => took(step, name))),
+    }))
     .sort((a, b) => b.most - a.most);
 }

@@ -61,7 +61,6 @@ export class Counters {
       if (name === "draft_calls") button.hidden = alone;
       if (name === "all_tokens") button.hidden = this.run.gained(this.t) === null;
       if (name === "work") button.hidden = this.run.missing.has("work");
-      if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Model calls`);
       if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / model call`);
     }
   }

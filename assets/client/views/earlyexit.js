@@ -3,14 +3,14 @@
 // verdict stands above.
 // Beside it the same tokens one by one.
 
-import { CHIP, chips } from "../player/chips.js";
-import { glyphs } from "../player/codec.js";
+import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { MIDDLE } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
+import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
 export const view = { name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] };
@@ -26,19 +26,13 @@ const ROOF = 34, // heights of the parts from top to bottom, in CSS pixels
   NARROW = 560; // a panel without room for the other tower
 const VERDICT = { accepted: ["accepted", "✓"], mismatch: ["rejected", "✕"] };
 
-const middle = { "text-anchor": "middle" };
-
 /** Whether the last draft's dot is below the line. */
 const below = ({ confidence, eta }) => confidence.at(-1) < eta;
 
 export class EarlyExit extends StepPicture {
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
-    this.lift = svg("rect", { class: "dx-lift", rx: 8 });
-    this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
-    const layers = [this.lift, "floors", "plain", "rises", "cells", this.line, "hops"];
-    this.begin(run, dom, context, layers, this.sliding.dom);
-  }
+  layers = ["lift", "floors", "plain", "rises", "cells", "line", "hops"];
+  sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
+  none = tr`No draft was made in this step.`;
 
   also(exit, step) {
     const sure = exit?.confidence ?? [];
@@ -59,10 +53,10 @@ export class EarlyExit extends StepPicture {
   }
 
   draw(exit, step, next) {
-    const sure = exit.confidence,
-      line = this.sliding.at(exit.eta),
-      { rows } = rowsOf(step.tree);
     const { width } = this,
+      { confidence: sure, exit_layer: l, layers } = exit,
+      line = this.sliding.at(exit.eta),
+      { rows } = rowsOf(step.tree),
       wide = width >= NARROW,
       left = wide ? 124 : 58,
       most = this.most(({ early_exit: one }) => one?.confidence.length),
@@ -70,94 +64,79 @@ export class EarlyExit extends StepPicture {
       right = left + (most + 2) * w,
       x = (i) => left + (i + 0.5) * w,
       y = (chance) => EXIT - chance * (HOPS - 22),
-      { n: drafted, ends } = this.#drafted(exit),
+      drafted = this.#drafted(exit),
       n = sure.length,
-      own = rows.slice(n + 1)[0],
-      refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
-      stood = rows.filter(({ why }) => why === "accepted").length;
-    this.frame(HIGH);
-    set(this.line, { d: `M${left},${y(line)}H${right}` });
-    set(this.lift, { x: left + 0.1 * w, y: ROOF, width: (n + 0.8) * w, height: DEEP + HOPS });
-    const cells = [];
-    rows.slice(0, n + 1).forEach((row, i) => {
-      const late = i > drafted,
-        [state, text] = (!late && VERDICT[row.why]) || ["unreached", "·"];
-      cells.push({
-        row,
-        x: x(i),
-        y: FOOT + 4,
-        state: late ? "unreached" : !i ? "old" : row.why === "mismatch" ? "rejected" : "drafted",
-      });
-      if (i && i !== refused) cells.push({ row, x: x(i), y: 4, state, text });
+      cells = this.#cells(rows, n, drafted.n, x),
+      below = cells.filter((cell) => cell.y > FOOT);
+    const floors = Array.from({ length: layers + 1 }, (_, i) => {
+      const at = i > l ? ROOF + DEEP - ((i - l) * DEEP) / (layers - l) : EXIT + ((l - i) * SHALLOW) / l;
+      return ["path", { d: `M${left},${at.toFixed(1)}H${right}`, class: i === l ? "dx-exit" : "" }];
     });
-    if (own) cells.push({ row: own, x: x(refused > 0 ? refused : stood + 1), y: 4, state: own.state });
-    this.#floors(exit, left, right);
-    this.#cells(cells, w - 6);
-    this.#hop(sure, drafted, ends, x, y, w);
     const labels = [
-      [left - 8, ROOF + 12, "end", wide ? tr`layer ${exit.layers}: checked` : tr`checked`],
-      [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${exit.exit_layer}` : tr`exit ${exit.exit_layer}`],
+      [left - 8, ROOF + 12, "end", wide ? tr`layer ${layers}: checked` : tr`checked`],
+      [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${l}` : tr`exit ${l}`],
       [left - 8, y(line) + 4, "end", wide ? tr`confidence η ${short(line)}` : `η ${short(line)}`],
       [left - 8, FOOT + 20, "end", wide ? tr`tokens in` : tr`in`],
       [left + 0.2 * w, ROOF + 24, "start", tr`1 model call`],
-      [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
+      [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${l + 1}–${layers}`],
     ];
-    const wrote = step.commits?.tokens.filter((token) => token >= 0) ?? [];
-    const narrow = Math.min(w, (width - right - 70) / Math.max(1, most + 1));
+    const wrote = step.commits?.tokens.filter((token) => token >= 0) ?? [],
+      narrow = Math.min(w, (width - right - 70) / Math.max(1, most + 1));
     this.alone(wide ? wrote : [], right + 60, narrow, ROOF, FOOT, labels);
-    this.label(labels);
+    this.chips(this.cells, cells, w - 6);
+    const lift = { class: "dx-lift", rx: 8, x: left + 0.1 * w, y: ROOF, width: (n + 0.8) * w, height: DEEP + HOPS },
+      drawn = this.paint(HIGH, labels, {
+        lift: [["rect", lift]],
+        floors,
+        rises: below.map((at) => ["path", { class: "dx-rise", d: `M${at.x},${FOOT}V${EXIT}`, "data-s": at.state }]),
+        line: [limit(left, right, y(line))],
+        hops: sure.map((chance, i) => this.#hop(chance, i, drafted, x, y, w)),
+      });
     if (!next) return;
-    comeIn([...this.hops.childNodes].slice(0, n), { opacity: 0 });
-    comeIn([this.lift], { transform: `translateY(${DEEP}px)`, opacity: 0 });
+    comeIn(drawn.hops, { opacity: 0 });
+    comeIn(drawn.lift, { transform: `translateY(${DEEP}px)`, opacity: 0 });
   }
 
-  #floors({ exit_layer: l, layers }, left, right) {
-    const deep = (i) => ROOF + DEEP - ((i - l) * DEEP) / (layers - l),
-      at = (i) => (i > l ? deep(i) : EXIT + ((l - i) * SHALLOW) / l);
-    pool(this.floors, layers + 1, () => svg("path")).forEach((path, i) =>
-      set(path, { d: `M${left},${at(i).toFixed(1)}H${right}`, class: i === l ? "dx-exit" : "" }),
-    );
-  }
-
-  #cells(cells, w) {
-    const items = cells.map((cell) => ({
+  /** Tokens in below, verdicts above, and the target's own token. */
+  #cells(rows, n, drafted, x) {
+    const own = rows[n + 1],
+      refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
+      stood = rows.filter(({ why }) => why === "accepted").length;
+    const cells = rows.slice(0, n + 1).flatMap((row, i) => {
+      const late = i > drafted,
+        state = late ? "unreached" : !i ? "old" : row.why === "mismatch" ? "rejected" : "drafted",
+        [verdict, text] = (!late && VERDICT[row.why]) || ["unreached", "·"],
+        below = { row, x: x(i), y: FOOT + 4, state };
+      return i && i !== refused ? [below, { row, x: x(i), y: 4, state: verdict, text }] : [below];
+    });
+    if (own) cells.push({ row: own, x: x(refused > 0 ? refused : stood + 1), y: 4, state: own.state });
+    return cells.map((cell) => ({
       ...cell,
-      whole: glyphs(this.run.piece(cell.row.token).text),
+      whole: this.word(cell.row.token),
       sign: cell.y < FOOT || cell.state === "rejected",
     }));
-    chips(this.cells, items, this.context.theme, w);
-    const below = items.filter(({ y }) => y > FOOT);
-    pool(this.rises, below.length, () => svg("path", "dx-rise")).forEach((rise, i) =>
-      set(rise, { d: `M${below[i].x},${FOOT}V${EXIT}`, "data-s": below[i].state }),
-    );
   }
 
-  #hop(sure, drafted, ends, x, y, w) {
-    pool(this.hops, sure.length, () =>
-      svg("g", {}, svg("title"), svg("path", "dx-arc"), svg("circle", { r: 4 }), svg("text", middle)),
-    ).forEach((group, i) => {
-      const [title, arc, dot, text] = group.childNodes,
-        top = y(sure[i]),
-        high = EXIT - (EXIT - top) / 0.75, // of the curve's handles: its own highest point is `top`
-        below = ends && i === drafted - 1,
-        share = Math.round(100 * sure[i]);
-      set(group, { "data-s": i >= drafted ? "unreached" : below ? "rejected" : "accepted" });
-      set(arc, { d: `M${x(i)},${EXIT}C${x(i)},${high} ${x(i + 1)},${high} ${x(i + 1)},${EXIT}V${FOOT}` });
-      set(dot, { cx: x(i + 0.5), cy: top });
-      set(text, { x: x(i + 0.5), y: top - 8 });
-      setText(text, w > 44 ? `${share} %` : share);
-      setText(title, below ? tr`confidence ${share} %, below η: the last draft` : tr`confidence ${share} %: hop on`);
-    });
+  #hop(sure, i, { n, ends }, x, y, w) {
+    const top = y(sure),
+      high = EXIT - (EXIT - top) / 0.75, // of the curve's handles: its own highest point is `top`
+      below = ends && i === n - 1,
+      share = Math.round(100 * sure),
+      d = `M${x(i)},${EXIT}C${x(i)},${high} ${x(i + 1)},${high} ${x(i + 1)},${EXIT}V${FOOT}`;
+    return [
+      { "data-s": i >= n ? "unreached" : below ? "rejected" : "accepted" },
+      ["title", {}, below ? tr`confidence ${share} %, below η: the last draft` : tr`confidence ${share} %: hop on`],
+      ["path", { class: "dx-arc", d }],
+      ["circle", { r: 4, cx: x(i + 0.5), cy: top }],
+      ["text", { ...MIDDLE, x: x(i + 0.5), y: top - 8 }, w > 44 ? `${share} %` : share],
+    ];
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      exit = step?.early_exit;
-    if (!exit) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const { accepted } = rowsOf(step.tree),
-      n = exit.confidence.length,
-      wrote = step.commits?.tokens.filter((token) => token >= 0).length ?? 0,
-      why = below(exit) ? tr`, the last one below η = ${short(exit.eta)}` : "";
-    return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one model call.`;
+  sentence(exit, { tree, commits }) {
+    const { accepted } = rowsOf(tree),
+      wrote = commits?.tokens.filter((token) => token >= 0).length ?? 0,
+      why = below(exit) ? tr`, the last one below η = ${short(exit.eta)}` : "",
+      drafted = many(exit.confidence.length, "drafted");
+    return tr`${drafted}${why}. ${accepted} accepted: ${many(wrote, "token")} from one model call.`;
   }
 }

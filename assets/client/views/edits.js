@@ -4,7 +4,7 @@
 // lines lead from what stays to its new place.
 
 import { glyphs } from "../player/codec.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE } from "../player/render.js";
 import { moved } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -62,11 +62,8 @@ export function replaced(steps) {
 
 export class Edits extends StepPicture {
   layers = ["bars", "lines", "moves", "struck", "cells"];
+  filled = "positions";
   none = tr`Nothing is decided in this step: what is finished is stored.`;
-
-  told({ edits }) {
-    return edits?.positions.length ? edits : null;
-  }
 
   #word(token) {
     return token === this.run.mask ? "?" : glyphs(this.run.piece(token).text);
@@ -92,20 +89,9 @@ export class Edits extends StepPicture {
     at.y = (i) => Math.floor(i / columns) * high + TOP;
     const items = told.positions.flatMap((_, i) => [this.#found(told, i, at), this.#left(told, i, lost[i], at)]);
     for (let row = 0; row < rows; row++) this.#thresholds(told, row * columns, Math.min(n, (row + 1) * columns), at);
-    render(this.bars, at.bars, ({ x, y, high, state, title }) => [
-      { "data-s": state },
-      ["title", {}, title],
-      ["rect", { rx: 3, x: x - w * 0.3, y, width: w * 0.6, height: high }],
-    ]);
-    render(this.lines, at.lines, ({ d, state }) => [
-      "path",
-      { class: "dx-eta", d, style: `stroke:var(--${state}-line)` },
-    ]);
-    render(this.moves, at.moves, (d) => ["path", { class: "dx-arc", d }]);
-    const out = { ...MIDDLE, "text-decoration": "line-through" };
-    render(this.struck, at.struck, ([x, y, words]) => ["text", { ...out, x, y }, words]);
-    const moving = this.chips(this.cells, items, w - 2);
-    this.frame(rows * high + TOP, at.labels);
+    const { labels, bars, lines, moves: arcs, struck } = at,
+      moving = this.chips(this.cells, items, w - 2);
+    this.paint(rows * high + TOP, labels, { bars, lines, moves: arcs, struck });
     return moving.filter((_, i) => items[i].state === "changed" || items[i].state === "new");
   }
 
@@ -118,7 +104,11 @@ export class Edits extends StepPicture {
     if (fate === "kept") labels.push([mx, top + FOOT - 6, "middle", "="]);
     else {
       const title = tr`‘${this.#word(says[i])}’: ${percent(chances[i])}`;
-      bars.push({ x: mx, y: top + FOOT - tall, high: tall, state: BAR[fate], title });
+      bars.push([
+        { "data-s": BAR[fate] },
+        ["title", {}, title],
+        ["rect", { rx: 3, x: mx - w * 0.3, y: top + FOOT - tall, width: w * 0.6, height: tall }],
+      ]);
       const share = w < 48 ? percent(chances[i]).replace(" %", "") : percent(chances[i]),
         back = fate === "changed" && before[i] ? ` ↩${before[i] > 1 ? before[i] : ""}` : "";
       labels.push([mx, top + SHARES, "middle", share + back]);
@@ -135,9 +125,12 @@ export class Edits extends StepPicture {
       from = this.run.found(this.t - 1, positions[i]),
       origin = positions.indexOf(from),
       state = STATES[fates[origin]];
-    lost.toReversed().forEach((token, row) => struck.push([mx, top + now + GONE + 15 * row, this.#short(token, w)]));
-    if (origin >= 0 && origin !== i && y(origin) === top)
-      moves.push(`M${x(origin)},${top + FOOT + 3}L${mx},${top + now - 2}`);
+    lost.toReversed().forEach((token, row) => {
+      const place = { ...MIDDLE, "text-decoration": "line-through", x: mx, y: top + now + GONE + 15 * row };
+      struck.push(["text", place, this.#short(token, w)]);
+    });
+    const d = `M${x(origin)},${top + FOOT + 3}L${mx},${top + now - 2}`;
+    if (origin >= 0 && origin !== i && y(origin) === top) moves.push(["path", { class: "dx-arc", d }]);
     const token = origin < 0 ? this.run.written(positions[i], this.t)?.token : state ? says[origin] : stood[origin];
     const item = { x: mx, y: top + now, state: state ?? (token === this.run.mask ? "masked" : "old") };
     return { ...item, whole: this.#word(token), ...(from < 0 && { text: "+ ?" }) };
@@ -147,11 +140,13 @@ export class Edits extends StepPicture {
   #thresholds({ threshold, editing_threshold, stood }, from, to, { w, x, y, now, labels, lines }) {
     const masked = (i) => stood[i] === this.run.mask,
       level = (i) => y(i) + FOOT - BARS * Math.min(1, masked(i) ? threshold : editing_threshold);
-    for (let i = from; i < to; i++) {
-      const begins = i === from || masked(i) !== masked(i - 1),
-        state = masked(i) ? "new" : "changed";
-      if (begins) lines.push({ d: `M${x(i) - w / 2},${level(i)}`, state });
-      lines.at(-1).d += `H${x(i) + w / 2}`;
+    for (let begin = from; begin < to; ) {
+      let end = begin + 1;
+      while (end < to && masked(end) === masked(begin)) end++;
+      const d = `M${x(begin) - w / 2},${level(begin)}H${x(end - 1) + w / 2}`,
+        style = `stroke:var(--${masked(begin) ? "new" : "changed"}-line)`;
+      lines.push(["path", { class: "dx-eta", d, style }]);
+      begin = end;
     }
     const beside = Math.min(level(from), y(from) + FOOT - 16); // at 0 % above the name of the row below
     labels.push(

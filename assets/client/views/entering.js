@@ -6,8 +6,7 @@ import { CHIP } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
 import { CLASSES, LEARNT, shares, words } from "../player/firstguesses.js";
-import { means, paint } from "../player/pixels.js";
-import { render } from "../player/render.js";
+import { means, pictureOf } from "../player/pixels.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
@@ -34,20 +33,16 @@ const WIDE = {
   NARROW = 790,
   BESIDE = 1090; // room for bars beside the ways
 export class Entering extends StepPicture {
+  filled = "first";
   none = tr`What the drafts say was not recorded in this step.`;
 
   load(run, dom, context) {
-    this.chosen = null;
     this.drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
     this.scene = svg("image");
     this.scene.style.imageRendering = "pixelated";
     this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
     this.switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
     this.picture.before(this.switch);
-  }
-
-  told({ inputs }) {
-    return inputs?.first?.length ? inputs : null;
   }
 
   /** The number of the draft that is shown: a person's choice, else the one that drafts. */
@@ -58,11 +53,11 @@ export class Entering extends StepPicture {
   also(told) {
     const names = told?.names ?? [];
     this.switch.hidden = names.length < 2;
-    const words = (i) => {
-      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`;
-      return tr`${way}, trained on ${LEARNT[told.learnt_from[i]]}`;
-    };
-    const items = names.map((name, i) => [words(i), i === this.#at(told), () => (this.chosen = name)]);
+    const items = names.map((name, i) => {
+      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`,
+        words = tr`${way}, trained on ${LEARNT[told.learnt_from[i]]}`;
+      return [words, i === this.#at(told), () => (this.chosen = name)];
+    });
     this.buttons(this.drafts, items, "dx-toggle");
   }
 
@@ -77,10 +72,11 @@ export class Entering extends StepPicture {
       labels = [],
       cells = this.#strip(done, at, top, labels);
     this.#scene(told.patches, size, labels);
-    this.#ways(told, told.ways[at] === "fused", size, labels);
     this.#read(done, size);
-    this.#bars(told, at, done, beside ? 830 : 0, beside ? 0 : HIGH, labels);
-    this.frame(top + 6 + Math.ceil(cells.length / this.columns) * LINE, labels);
+    this.paint(top + 6 + Math.ceil(cells.length / this.columns) * LINE, labels, {
+      ...this.#ways(told, told.ways[at] === "fused", size, labels),
+      bars: this.#bars(told, at, done, beside ? 830 : 0, beside ? 0 : HIGH, labels),
+    });
     return cells.slice(-words(done.at(-1), at).length);
   }
 
@@ -89,10 +85,8 @@ export class Entering extends StepPicture {
     this.scene.style.display = vision ? "" : "none";
     if (patches) labels.push([0, side + 22, "start", tr`${patches} patches`]);
     if (!vision || this.drawn === vision.pixels) return;
-    const canvas = el("canvas");
-    paint(canvas, vision.pixels);
     Object.assign(this, { drawn: vision.pixels, colours: means(vision.pixels, vision.grid) });
-    set(this.scene, { x: 0, y: 4, width: side, height: side, href: canvas.toDataURL() });
+    set(this.scene, { x: 0, y: 4, width: side, height: side, href: pictureOf(vision.pixels) });
   }
 
   #ways({ patches }, fused, { side, tiles, pitch, rows, begin, fc, layer }, labels) {
@@ -113,27 +107,27 @@ export class Entering extends StepPicture {
         `M${x + w},${middle}H${left - 3}${right}`,
         `M${left + wide / 2},${HIGH - 22}v18m-6,-8l6,8l6,-8`,
       ];
-    render(this.ways, ways, (d, i) => [
-      "path",
-      { "stroke-width": 3, d, class: i ? "" : "dx-exit", style: i ? "stroke:var(--muted)" : "" },
-    ]);
-    const boxes = [
-      { x, y, width: w, height: h },
-      { x: left, y: 8, width: wide, height: HIGH - 30 },
-    ];
-    render(this.boxes, boxes, (box) => ["rect", { class: "dx-slab", rx: 8, ...box }]);
-    render(this.tiles, Array(shown).fill(pitch - 2), (side, i) => {
-      const across = tiles + (i % per) * pitch,
-        down = LANE + (Math.floor(i / per) - rows / 2) * pitch,
-        style = `fill:${this.colours?.[i] ?? "var(--accent)"};stroke:var(--accent)`;
-      return ["rect", { x: across, y: down, width: side, height: side, style }];
-    });
     if (patches && !fused && rows < 4) labels.push([left - 14, LANE - 12, "end", tr`as they are`]);
     labels.push(
       [x + w / 2, middle + 4, "middle", "fc"],
       [left + wide / 2, HIGH / 2 - 2, "middle", side > 100 ? tr`draft's layer` : tr`layer`],
       [x + w / 2, HIGH - 2, "middle", tr`the model's state`],
     );
+    const box = { class: "dx-slab", rx: 8 },
+      look = (i) => (i ? { class: "", style: "stroke:var(--muted)" } : { class: "dx-exit", style: "" });
+    return {
+      ways: ways.map((d, i) => ["path", { "stroke-width": 3, d, ...look(i) }]),
+      boxes: [
+        ["rect", { ...box, x, y, width: w, height: h }],
+        ["rect", { ...box, x: left, y: 8, width: wide, height: HIGH - 30 }],
+      ],
+      tiles: Array.from({ length: shown }, (_, i) => {
+        const across = tiles + (i % per) * pitch,
+          down = LANE + (Math.floor(i / per) - rows / 2) * pitch,
+          style = `fill:${this.colours?.[i] ?? "var(--accent)"};stroke:var(--accent)`;
+        return ["rect", { x: across, y: down, width: pitch - 2, height: pitch - 2, style }];
+      }),
+    };
   }
 
   /** The last words before this step. */
@@ -157,17 +151,18 @@ export class Entering extends StepPicture {
       drafts = other < 0 ? [at] : [at, other],
       counts = drafts.map((draft) => shares(done, draft)),
       long = Math.min(260, this.width - left - 60),
-      kinds = Object.keys(CLASSES),
-      bars = kinds.flatMap((kind, row) => counts.map((share, k) => ({ row, k, share: share[kind] })));
-    const grey = other < 0 ? "" : other === text ? tr`; grey: text only` : tr`; grey: this run's draft`;
+      grey = other < 0 ? "" : other === text ? tr`; grey: text only` : tr`; grey: this run's draft`;
     labels.push([left, top + 16, "start", tr`first guess right${grey}`]);
-    kinds.forEach((kind, row) => labels.push([left, top + 38 + row * ROW, "start", CLASSES[kind]]));
-    render(this.bars, bars, ({ row, k, share: [right, all] }) => {
-      const y = top + 42 + row * ROW + k * 13,
-        width = all ? (long * right) / all : 0,
-        style = k ? "fill:var(--muted)" : "";
-      labels.push([left + width + 6, y + 10, "start", all ? `${right} / ${all}` : "–"]);
-      return [{ "data-s": k ? "masked" : "accepted" }, ["rect", { rx: 3, x: left, y, width, height: 11, style }]];
+    return Object.entries(CLASSES).flatMap(([kind, name], row) => {
+      labels.push([left, top + 38 + row * ROW, "start", name]);
+      return counts.map((share, k) => {
+        const [right, all] = share[kind],
+          y = top + 42 + row * ROW + k * 13,
+          width = all ? (long * right) / all : 0,
+          style = k ? "fill:var(--muted)" : "";
+        labels.push([left + width + 6, y + 10, "start", all ? `${right} / ${all}` : "–"]);
+        return [{ "data-s": k ? "masked" : "accepted" }, ["rect", { rx: 3, x: left, y, width, height: 11, style }]];
+      });
     });
   }
 

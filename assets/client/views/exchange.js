@@ -5,7 +5,7 @@
 import { bytes, cut } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
@@ -22,14 +22,10 @@ const HEAD = 24, // of a panel
 
 export class Exchange extends StepPicture {
   layers = ["walls", "stay", "away", "cells", "chips"];
+  button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
+  choice = new LayerChoice(() => this.show(this.t));
+  row = this.below(el("p", "dx-sliding", this.button, this.choice.dom));
   none = tr`Nothing is placed at this step.`;
-
-  load(run, dom, context) {
-    this.choice = new LayerChoice(() => this.show(this.t));
-    this.button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
-    this.begin(run, dom, context, this.layers, el("p", "dx-sliding", this.button, this.choice.dom));
-    this.grow();
-  }
 
   get layer() {
     return this.choice.layer;
@@ -67,26 +63,27 @@ export class Exchange extends StepPicture {
 
   draw(_told, _step, next) {
     const wide = this.width >= 760,
-      found = gathered(this.run.steps, this.t, this.layer, wide ? 12 : 8),
-      plain = ordinary(found),
-      same = JSON.stringify([plain.tokens, plain.devices]) === JSON.stringify([found.tokens, found.devices]),
+      grouped = gathered(this.run.steps, this.t, this.layer, wide ? 12 : 8),
+      plain = ordinary(grouped),
+      same = JSON.stringify([plain.tokens, plain.devices]) === JSON.stringify([grouped.tokens, grouped.devices]),
       size = this.#journey(),
       panels = [this.#laid(plain, 0)];
-    if (!same) panels.push(this.#laid(found, panels[0].high + GAP));
-    const names = [
-      wide ? tr`Ordinary: experts in order, tokens in turn (derived)` : tr`Ordinary (derived)`,
-      wide ? tr`Grouped: experts that serve the same tokens together, each token sent to them` : tr`Grouped`,
-    ];
+    if (!same) panels.push(this.#laid(grouped, panels[0].high + GAP));
+    const leave = wide ? tr`lines leave their device,` : tr`leave,`,
+      names = wide
+        ? [
+            same
+              ? tr`This run, ordinary: experts in order, tokens in turn`
+              : tr`Ordinary: experts in order, tokens in turn (derived)`,
+            tr`Grouped: experts that serve the same tokens together, each token sent to them`,
+          ]
+        : [tr`Ordinary (derived)`, tr`Grouped`];
     const labels = panels.map(({ placing, top }, i) => {
-      const { all, local, visits } = counted(placing),
-        name = same && wide ? tr`This run, ordinary: experts in order, tokens in turn` : names[i],
-        leave = wide ? tr`lines leave their device,` : tr`leave,`;
-      return [0, top + 15, "start", tr`${name}: ${all - local} of ${all} ${leave} ${bytes(visits * size)}`, true];
+      const { all, local, visits } = counted(placing);
+      return [0, top + 15, "start", tr`${names[i]}: ${all - local} of ${all} ${leave} ${bytes(visits * size)}`, true];
     });
-    this.panels = panels;
+    Object.assign(this, { panels, drawn: this.#paint(panels, labels) });
     this.button.disabled = same;
-    this.#paint(panels, labels);
-    this.frame(panels.at(-1).top + panels.at(-1).high, labels);
     if (next) this.#regroup();
   }
 
@@ -103,14 +100,11 @@ export class Exchange extends StepPicture {
       foot = top + HEAD + 22 + rows * (CHIP + 4) + SPACE,
       seats = Array(G).fill(0),
       held = Array(G).fill(0),
+      wide = (w - 16) / row,
       chips = tokens.map(({ device }) => {
         const i = seats[device]++,
-          wide = (w - 16) / row;
-        return {
-          x: device * w + 8 + ((i % row) + 0.5) * wide,
-          y: top + HEAD + 20 + Math.floor(i / row) * (CHIP + 4),
-          wide,
-        };
+          y = top + HEAD + 20 + Math.floor(i / row) * (CHIP + 4);
+        return { x: device * w + 8 + ((i % row) + 0.5) * wide, y, wide };
       }),
       cells = devices.map((device) => ({ x: device * w + 8 + (held[device]++ + 0.5) * step, y: foot, side }));
     return { placing, top, w, chips, cells, high: foot + CELL + 8 - top };
@@ -121,51 +115,48 @@ export class Exchange extends StepPicture {
       lines = { stay: "", away: "" },
       walls = [],
       cells = [],
-      chips = [];
+      chips = [],
+      wall = { rx: 8, style: "fill:var(--muted);fill-opacity:.07;stroke:var(--line)" };
     for (const { placing, top, w, high, ...at } of panels) {
       const used = new Set(placing.tokens.flatMap(({ experts }) => experts));
       for (let g = 0; g < placing.G; g++) {
-        walls.push([g * w + 2, top + HEAD, w - 4, high - HEAD]);
+        walls.push(["rect", { ...wall, x: g * w + 2, y: top + HEAD, width: w - 4, height: high - HEAD }]);
         labels.push([g * w + 8, top + HEAD + 15, "start", tr`device ${g}`]);
       }
       placing.tokens.forEach(({ device, experts, position }, i) => {
         const { x, y } = at.chips[i];
-        chips.push({ ...at.chips[i], position });
+        chips.push(this.#chip(at.chips[i], board[position]?.token ?? null, position));
         for (const expert of experts) {
           const to = at.cells[expert];
           lines[placing.devices[expert] === device ? "stay" : "away"] += `M${x},${y + CHIP}L${to.x},${to.y}`;
         }
       });
-      at.cells.forEach((cell, expert) => cells.push({ ...cell, expert, lit: used.has(expert) }));
+      at.cells.forEach(({ x, y, side }, expert) => {
+        const look = used.has(expert) ? "accepted" : "unreached",
+          box = { rx: 3, x: -side / 2, width: side, height: CELL };
+        cells.push([
+          { transform: `translate(${x},${y})` },
+          ["title", {}, tr`expert ${expert}`],
+          ["rect", { ...box, style: `fill:var(--${look}-fill);stroke:var(--line)` }],
+          ["text", { ...MIDDLE, y: 13.5, style: `fill:var(--${look}-text)` }, side > 16 ? expert : ""],
+        ]);
+      });
     }
-    const ways = { stay: "stroke:var(--accepted-line);stroke-width:1.6;opacity:.8" };
-    ways.away = "stroke:var(--warn);stroke-width:1.3;opacity:.7";
-    for (const [key, style] of Object.entries(ways))
-      render(this[key], [lines[key]], (d) => ["path", { d, style: `fill:none;${style}` }]);
-    const wall = { rx: 8, style: "fill:var(--muted);fill-opacity:.07;stroke:var(--line)" };
-    render(this.walls, walls, ([x, y, width, height]) => ["rect", { ...wall, x, y, width, height }]);
-    render(this.cells, cells, ({ x, y, side, expert, lit }) => {
-      const look = lit ? "accepted" : "unreached",
-        box = { rx: 3, x: -side / 2, width: side, height: CELL };
-      return [
-        { transform: `translate(${x},${y})` },
-        ["title", {}, tr`expert ${expert}`],
-        ["rect", { ...box, style: `fill:var(--${look}-fill);stroke:var(--line)` }],
-        ["text", { ...MIDDLE, y: 13.5, style: `fill:var(--${look}-text)` }, side > 16 ? expert : ""],
-      ];
-    });
-    render(this.chips, chips, ({ x, y, wide, position }) => {
-      const token = board[position]?.token,
-        text = token == null ? String(position) : this.word(token),
-        box = { rx: 6, height: CHIP, x: 2 - wide / 2, width: wide - 4, style: "fill:var(--panel);stroke:var(--text)" },
-        said = cut(text, Math.max(1, Math.floor((wide - 8) / 7.4)));
-      return [
-        { transform: `translate(${x},${y})` },
-        ["title", {}, text],
-        ["rect", box],
-        ["text", { ...MIDDLE, y: 16.5, style: "fill:var(--text)" }, said],
-      ];
-    });
+    const way = (d, style) => [["path", { d, style: `fill:none;${style}` }]],
+      stay = way(lines.stay, "stroke:var(--accepted-line);stroke-width:1.6;opacity:.8"),
+      away = way(lines.away, "stroke:var(--warn);stroke-width:1.3;opacity:.7");
+    return this.paint(panels.at(-1).top + panels.at(-1).high, labels, { walls, stay, away, cells, chips });
+  }
+
+  #chip({ x, y, wide }, token, position) {
+    const text = token === null ? String(position) : this.word(token),
+      box = { rx: 6, height: CHIP, x: 2 - wide / 2, width: wide - 4, style: "fill:var(--panel);stroke:var(--text)" };
+    return [
+      { transform: `translate(${x},${y})` },
+      ["title", {}, text],
+      ["rect", box],
+      ["text", { ...MIDDLE, y: 16.5, style: "fill:var(--text)" }, cut(text, Math.max(1, Math.floor((wide - 8) / 7.4)))],
+    ];
   }
 
   /** Lets tokens and experts of the lower panel come from where they were in the upper one. */
@@ -177,8 +168,8 @@ export class Exchange extends StepPicture {
         const [x, y] = [old[i].x - at.x, old[i].y - from.top - at.y + to.top];
         comeIn([nodes[now.length + i]], { transform: `translate(${x}px,${y}px)` });
       });
-    move(this.chips.childNodes, from.chips, to.chips);
-    move(this.cells.childNodes, from.cells, to.cells);
+    move(this.drawn.chips, from.chips, to.chips);
+    move(this.drawn.cells, from.cells, to.cells);
     comeIn([this.stay, this.away], { opacity: 0 });
   }
 

@@ -24,14 +24,13 @@ const WORDS = 84, // height of heading and tokens
 
 export class Experts extends StepPicture {
   layers = ["ground", "cells", "boxes", "hover"];
+  choice = new LayerChoice(() => this.show(this.t));
+  sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
   none = tr`No routing at this step.`;
 
   load(run, dom, context) {
-    this.choice = new LayerChoice(() => this.show(this.t));
-    this.sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
     this.sliding.dom.prepend(this.choice.dom);
-    this.begin(run, dom, context, this.layers, this.sliding.dom);
-    this.grow();
+    super.load(run, dom, context);
   }
 
   get layer() {
@@ -55,14 +54,10 @@ export class Experts extends StepPicture {
   }
 
   also(told) {
-    const { now } = this.#read(this.t);
-    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), told ? this.#sum() : "");
-  }
-
-  #sum() {
-    const { columns, units, box } = this.#read(this.t),
-      pairs = box.map((position) => columns.get(position) ?? []);
-    return tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+    const { columns, units, box, now } = this.#read(this.t),
+      pairs = box.map((position) => columns.get(position) ?? []),
+      said = tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), said);
   }
 
   draw() {
@@ -91,36 +86,32 @@ export class Experts extends StepPicture {
     const k = Math.max(0, ...[...twin.columns.values()].map((used) => used.length)),
       ours = long ? tr`This model: ${tokens} ${all} of ${units} experts` : experts;
     by.labels.push([0, 14, "start", ours, true], [x, y + 14, "start", this.#other(k, long, mean, units), true]);
-    const colours = ramp(this.context.theme, this.context.mode());
-    render(this.cells, by.paths, (paths, i) => {
-      const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));
-      return ["path", { d: paths.join(""), style: `stroke:none;opacity:1;fill:${colours[c].fill}` }];
-    });
-    const frame = "fill:none;opacity:1;stroke:var(--text);stroke-width:2";
-    render(this.boxes, [by.boxes.join("")], (d) => ["path", { d, style: frame }]);
-    const grounds = [
-        [0, WORDS],
-        [x, y + WORDS],
-      ].flatMap(([gx, gy]) => [
-        [gx, gy, shown.length * w],
-        [gx + shown.length * w + 22, gy, 24],
-      ]),
-      ground = { height: units * TALL, style: "fill:var(--muted);fill-opacity:.09;stroke:none" };
-    render(this.ground, grounds, ([gx, gy, width]) => ["rect", { x: gx, y: gy, width, ...ground }]);
+    const colours = ramp(this.context.theme, this.context.mode()),
+      cells = by.paths.map((paths, i) => {
+        const { fill } = colours[Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1))];
+        return ["path", { d: paths.join(""), style: `stroke:none;opacity:1;fill:${fill}` }];
+      }),
+      frame = "fill:none;opacity:1;stroke:var(--text);stroke-width:2",
+      ground = { height: units * TALL, style: "fill:var(--muted);fill-opacity:.09;stroke:none" },
+      grounds = [0, x].flatMap((left, i) => {
+        const place = { y: WORDS + i * y, ...ground };
+        return [
+          ["rect", { x: left, width: shown.length * w, ...place }],
+          ["rect", { x: left + shown.length * w + 22, width: 24, ...place }],
+        ];
+      });
     this.#names(by);
-    this.frame(apart ? high : 2 * high + 10, by.labels);
+    const boxes = [["path", { d: by.boxes.join(""), style: frame }]];
+    this.paint(apart ? high : 2 * high + 10, by.labels, { ground: grounds, cells, boxes });
     return [this.boxes];
   }
 
   /** What stands at the right, in words. k: experts of each token of the twin; 0 where there is none. */
   #other(k, long, count, units) {
-    if (k)
-      return long
-        ? tr`A twin whose tokens each take their best ${k}: ${count} of ${units}`
-        : tr`A top-k twin, same text: ${count} of ${units}`;
-    return long
-      ? tr`If each token chose by itself: ${count} of ${units} (derived)`
-      : tr`Each by itself: ${count} of ${units} (derived)`;
+    if (k && long) return tr`A twin whose tokens each take their best ${k}: ${count} of ${units}`;
+    if (k) return tr`A top-k twin, same text: ${count} of ${units}`;
+    if (long) return tr`If each token chose by itself: ${count} of ${units} (derived)`;
+    return tr`Each by itself: ${count} of ${units} (derived)`;
   }
 
   #grid({ shown, box, units, w, labels, paths, boxes, x, y, of }) {

@@ -1,15 +1,12 @@
 // A block before two readers: a plain threshold on each confidence, and a trained filter that reads all of them. Where
 // they disagree stands out. Below, the whole answer with what an end mark cuts off.
 
-import { chips } from "../player/chips.js";
-import { glyphs } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { Sliding, unknown } from "../player/sliding.js";
+import { CHIP } from "../player/chips.js";
+import { against, percent } from "../player/shares.js";
+import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
-import { bars } from "../player/strips.js";
+import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
-import { layout, TALL } from "./filteringlayout.js";
 
 export const view = {
   name: "Filtering",
@@ -19,14 +16,19 @@ export const view = {
 };
 
 const PLAIN = 0.8; // what the published filter amounts to
+const TALL = 56, // a bar of 1
+  HEAD = 38, // room for a line of words and the number on a bar
+  ROW = HEAD + TALL + CHIP + 6, // a reader
+  NET = 54, // the filter between both
+  LINE = 2 * ROW + NET + 22,
+  LEFT = 46,
+  STRIP = 70;
 
 export class Filtering extends StepPicture {
-  load(run, dom, context) {
-    this.tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
-    this.theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
-    const layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
-    this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
-  }
+  layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
+  tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
+  theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
+  none = tr`No filter was asked in this step.`;
 
   also(told) {
     const n = told ? this.tau.decided(this.#recorded(told)).length : 0,
@@ -46,57 +48,162 @@ export class Filtering extends StepPicture {
     return this.run.asked(this.t, "filtering", "theta", this.theta.at(PLAIN));
   }
 
-  draw(told, _, next) {
-    const { run, t } = this,
+  draw(told) {
+    const { run, t, width } = this,
       { masked, tokens, start } = told,
       board = run.board(t),
       plain = this.#plain(),
       own = this.tau.decided(this.#recorded(told)),
       first = run.prompt.length,
-      word = (i) => glyphs(run.piece(masked[i] ? tokens[i] : (board[start + i]?.token ?? -1)).text),
-      made = layout(told, {
-        width: this.width,
+      { height, labels, cells, marks, room, ...layers } = layout(told, {
+        width,
         theta: this.theta.at(PLAIN),
         tau: this.tau.at(told.threshold),
         plain: plain && masked.map((_, i) => plain.includes(i)),
         own: masked.map((_, i) => own.includes(i)),
         unasked: unknown(run),
-        word,
+        word: (i) => this.word(masked[i] ? tokens[i] : (board[start + i]?.token ?? -1)),
         answer: { board, t, first, all: run.widths[0] - first },
-      });
-    this.frame(made.height);
-    const { odd, nets, lines, strip } = made;
-    pool(this.odd, odd.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) => set(box, odd[k]));
-    pool(this.net, nets.length, () =>
-      svg("g", {}, svg("path", "dx-fan"), svg("rect", { class: "dx-box", rx: 8 })),
-    ).forEach((group, k) => {
-      set(group.firstChild, { d: nets[k].d });
-      set(group.lastChild, nets[k].box);
-    });
-    bars(this.bars, made.marks, TALL);
-    pool(this.lines, lines.length, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((path, k) =>
-      set(path, { d: lines[k] }),
-    );
-    const drawn = chips(this.cells, made.cells, this.context.theme, made.room);
-    pool(this.strip, strip.length, () => svg("rect")).forEach((box, i) => set(box, strip[i]));
-    pool(this.scissors, 2, () => svg("path")).forEach((path, k) =>
-      set(path, { class: k ? "dx-cut" : "dx-round", d: made.ends[k] }),
-    );
-    this.label(made.labels);
-    if (next)
-      comeIn(
-        drawn.filter((_, k) => made.cells[k].fresh),
-        { opacity: 0 },
-      );
+      }),
+      drawn = this.chips(this.cells, cells, room);
+    this.paint(height, labels, { ...layers, bars: bars(marks, TALL) });
+    return drawn.filter((_, k) => cells[k].fresh);
   }
 
-  describe(t) {
-    const told = this.run.steps[t - 1]?.filtering;
-    if (!told) return t ? tr`No filter was asked in this step.` : tr`Before the first step.`;
+  sentence(told) {
     const own = this.#recorded(told),
       plain = this.#plain(),
       differ = plain ? plain.length + own.length - 2 * own.filter((i) => plain.includes(i)).length : "–";
     return tr`Written by this run: ${own.length}; by a plain threshold: ${plain?.length ?? "–"}. They differ at \
 ${differ} of ${told.masked.filter(Boolean).length} masked positions.`;
   }
+}
+
+/** Where everything of a decision at the thresholds tau and theta stands: {height, labels, cells, marks, room}, and as
+ * they are drawn {odd, net, lines, strip, scissors}; room: of a cell. plain, own: what each reader writes, null and
+ * what is said then where that is not known (`unasked`); word(i): the token of a cell; answer: of ending. */
+export function layout(told, { width, theta, tau, plain, own, unasked, word, answer }) {
+  const { masked, confidence, filter, oracle = [] } = told,
+    n = masked.length,
+    knows = !filter.length && oracle.length > 0, // the oracle decides
+    cols = plan(n, width - 6, LEFT),
+    narrow = cols.w < 62,
+    y = (i) => cols.line(i) * LINE,
+    differ = [...masked.keys()].filter((i) => plain && masked[i] && own[i] !== plain[i]),
+    labels = [],
+    marks = [],
+    cells = [],
+    lines = [],
+    net = [];
+  for (let i = 0; i < n; i++) {
+    const whole = word(i),
+      title = tr`${whole}: confidence ${percent(confidence[i])}, filter ${percent(filter[i] ?? 0)}`,
+      bar = { x: cols.x(i), w: Math.min(30, cols.w - 12), title };
+    for (const [top, values, writes] of [
+      [0, confidence, plain],
+      [ROW + NET, knows ? oracle.map(Number) : filter, own],
+    ]) {
+      const foot = y(i) + top + HEAD + TALL,
+        sign = top && oracle.length ? (oracle[i] ? "✓" : "✕") : "",
+        share = knows && top ? "" : against(values[i] ?? 0, top ? tau : theta).replace(narrow ? " %" : "", ""),
+        words = narrow ? sign || share : `${share} ${sign}`,
+        look = writes?.[i] ? "" : "dx-quiet-bar",
+        state = !masked[i] ? "old" : writes?.[i] ? "new" : "masked";
+      if (masked[i] && values.length)
+        marks.push({
+          ...bar,
+          foot,
+          value: values[i],
+          words,
+          state: writes?.[i] ? "new" : writes ? "old" : "unreached",
+          look,
+        });
+      if (writes) cells.push({ x: cols.x(i), y: foot + 4, whole, state, fresh: writes === own && own[i] });
+    }
+  }
+  const heads = narrow
+      ? [tr`Baseline: confidence ≥ ${short(theta)} (derived)`, tr`This run: filter > ${short(tau)}`]
+      : [
+          tr`Baseline: each confidence against one fixed threshold (derived)`,
+          tr`This run: the filter’s probability that the token is final`,
+        ],
+    none = knows ? tr`This run: an oracle that knows the reference` : tr`No filter: the most confident one`;
+  for (let line = 0; line < cols.lines; line++) {
+    const [from, to] = cols.ends(line),
+      top = line * LINE,
+      below = top + ROW + NET;
+    labels.push([0, top + 14, "start", plain ? heads[0] : unasked]);
+    labels.push([0, below + 14, "start", filter.length ? heads[1] : none]);
+    for (const [y0, v] of [[top, theta], ...(knows ? [] : [[below, tau]])]) {
+      const level = y0 + HEAD + (1 - v) * TALL;
+      lines.push(limit(from - 4, to, level));
+      labels.push([from - 8, level + 4, "end", short(v)]);
+    }
+    net.push(network(from, to, top + ROW, line, cols, n, knows, labels));
+  }
+  for (const i of differ) {
+    labels.push([cols.x(i), y(i) + LINE - 9, "middle", own[i] ? tr`writes` : tr`waits`]);
+    labels.push([cols.x(i), y(i) + ROW + NET - 1, "middle", "≠"]);
+  }
+  own.forEach((yes, i) => {
+    if (yes && filter[i] <= tau && !differ.includes(i))
+      labels.push([cols.x(i), y(i) + LINE - 9, "middle", narrow ? tr`best` : tr`best: always`]);
+  });
+  const foot = cols.lines * LINE;
+  return {
+    height: foot + STRIP,
+    odd: differ.map((i) => odd(cols.x(i), cols.w, y(i) + 22, LINE - 26)),
+    ...ending(told, { ...answer, width, top: foot }, labels),
+    ...{ net, lines, marks, cells, labels, room: cols.w - 4 },
+  };
+}
+
+/** The filter between both rows: every confidence goes in, every verdict comes out. */
+function network(from, to, top, line, cols, n, knows, labels) {
+  const wide = Math.min(230, to - from),
+    middle = (from + to) / 2,
+    reads = wide < 225 ? tr`reads all ${n}` : tr`trained filter reads all ${n}`;
+  let d = "";
+  for (let i = 0; i < n; i++) {
+    const x = cols.x(i),
+      port = middle + ((x - middle) * wide) / (to - from);
+    if (cols.line(i) === line) d += `M${x},${top}L${port},${top + 13}M${port},${top + 41}L${x},${top + NET}`;
+  }
+  labels.push([middle, top + 32, "middle", knows ? tr`reference` : reads]);
+  const box = { class: "dx-box", rx: 8, x: middle - wide / 2, width: wide, y: top + 13, height: 28 };
+  return [{}, ["path", { class: "dx-fan", d }], ["rect", box]];
+}
+
+/** The whole answer as a strip, with scissors where an end mark cut. board: of step t, the answer from `first` on, of
+ * `all` positions. */
+function ending(told, { board, t, first, all, width, top }, labels) {
+  const { end, length, end_confidence: sure, start, masked } = told,
+    unit = (width - 8) / Math.max(1, all),
+    x = (p) => 4 + (p - first) * unit,
+    y = top + 22;
+  const head = width < 640 ? tr`All ${all} positions` : tr`The whole answer, ${all} positions; filled: written now`;
+  labels.push([4, top + 14, "start", head]);
+  const strip = Array.from({ length: all }, (_, i) => {
+    const cell = board[first + i],
+      now = cell?.entry?.step === t - 1,
+      kind = cell ? (cell.token === null || now ? "" : "dx-plain") : "dx-gone",
+      box = { x: x(first + i), y, width: Math.max(1, unit - 1.5), height: 16, rx: 2 };
+    return ["rect", { ...box, "data-s": cell?.token != null && now ? "new" : "masked", class: kind }];
+  });
+  const cut = end < length,
+    block = `M${x(start)},${y + 18}v4H${x(start + masked.length)}v-4`,
+    scissors = [
+      ["path", { class: "dx-round", d: block }],
+      ["path", { class: "dx-cut", d: cut ? `M${x(end) - 1},${y - 6}v30` : "" }],
+    ];
+  if (cut) {
+    const gone = length - end,
+      said =
+        width < 640
+          ? tr`✂ end mark: ${gone} cut off`
+          : tr`✂ end mark ${percent(sure)}: the ${gone} after it are cut, never computed again`,
+      right = x(end) > width / 2;
+    labels.push([Math.min(width - 4, Math.max(4, x(end) - 6)), y + 40, right ? "end" : "start", said]);
+  }
+  return { strip, scissors };
 }

@@ -1,12 +1,11 @@
 // Floors of a guess, from below: tokens with a bracket over a run of them, the vector of that run, what the encoder
 // looks at from there, and the ranking that comes of the state that it predicts.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const LINE = 26, // of a ranking
@@ -21,42 +20,30 @@ const LINE = 26, // of a ranking
   GAP = 148, // from the first token of the path to the next one
   TILE = 64,
   NARROW_TILE = 44,
-  R = 15, // of a state
-  CHAR = 7.4;
+  R = 15; // of a state
 
-const wide = (text) => CHAR * [...text].length + 12; // of a chip
-
-export class Floors {
-  constructor(run, theme) {
-    Object.assign(this, { run, theme });
-    for (const part of ["beams", "ways", "states", "bars", "cells", "brackets"]) this[part] = svg("g");
-  }
-
-  get layers() {
-    return [this.beams, this.ways, this.states, this.bars, this.cells, this.brackets];
-  }
-
-  word(token, most = 8) {
-    return cut(glyphs(this.run.piece(token).text), most);
-  }
+export class Floors extends StepPicture {
+  layers = ["beams", "ways", "states", "bars", "cells", "brackets"];
 
   /** How many tokens of the text have a place of their own beside a path of `guesses` places. */
-  room(width, narrow, guesses) {
-    const left = narrow ? width - guesses * NARROW_TILE : width - LEFT - GAP - guesses * LIST + 20 + TILE / 2;
+  room(narrow, guesses) {
+    const { width } = this,
+      left = narrow ? width - guesses * NARROW_TILE : width - LEFT - GAP - guesses * LIST + 20 + TILE / 2;
     return Math.max(1, Math.floor(left / (narrow ? NARROW_TILE : TILE)));
   }
 
   /** tiles: {token, state, looks}, or {earlier, looks} for all that came before the first; from `begin` on those of the
-   * path, of which the bracket is at `here`; places: of the path, with their rankings. Returns {high, labels}. */
-  draw({ tiles, places, begin, here, W, width, narrow }) {
-    const w = narrow ? NARROW_TILE : TILE,
+   * path, of which the bracket is at `here`; places: of the path, with their rankings. */
+  floors({ tiles, places, begin, here, W, narrow }) {
+    const { width } = this,
+      w = narrow ? NARROW_TILE : TILE,
       left = narrow ? 0 : LEFT,
       list = narrow ? width : LIST,
       x = (i) =>
         i <= begin || narrow ? left + (i + 0.5) * w : left + (begin + 0.5) * w + GAP + (i - begin - 1) * LIST;
     Object.assign(this, { x, w, narrow, labels: [], boxes: [] });
     tiles.forEach(({ token, earlier, state }, i) => {
-      const most = Math.floor(((i > begin && !narrow ? Math.min(list, 110) : w) - 10) / CHAR),
+      const most = Math.floor(((i > begin && !narrow ? Math.min(list, 110) : w) - 10) / LETTER),
         text = earlier ? `+${earlier}` : this.word(token, Math.max(1, most));
       this.boxes.push({ x: x(i), y: TILES, state, text });
     });
@@ -64,9 +51,8 @@ export class Floors {
     this.#brackets(tiles, begin, here, W);
     this.#lists(places, begin, here, W, list);
     if (!narrow) this.#names(W);
-    const whole = this.boxes.map((box) => ({ ...box, whole: box.text }));
-    chips(this.cells, whole, this.theme, 999);
-    return { high: HIGH, labels: this.labels };
+    this.chips(this.cells, this.boxes, 999);
+    this.frame(HIGH, this.labels);
   }
 
   #names(W) {
@@ -149,10 +135,10 @@ export class Floors {
         shown = [...items.slice(0, must < SHOWN ? SHOWN : SHOWN - 1), ...(must < SHOWN ? [] : [items[must]])];
       shown.forEach(({ token, chance, state }, line) => {
         const y = LINE * line,
-          sign = state ? `${this.theme.states[state].glyph} ` : "",
-          text = sign + this.word(token, Math.floor((column - 18) / CHAR) - sign.length),
+          sign = state ? `${this.context.theme.states[state].glyph} ` : "",
+          text = sign + this.word(token, Math.floor((column - 18) / LETTER) - sign.length),
           bar = Math.max(1, chance * most);
-        if (state) this.boxes.push({ x: start + wide(text) / 2, y, state, text });
+        if (state) this.boxes.push({ x: start + widthOf(text) / 2, y, state, text });
         else this.labels.push([start + 6, y + 16.5, "start", text]);
         bars.push({ x: start + column, y: y + 5, width: bar, height: CHIP - 10 });
         this.labels.push([start + column + bar + 4, y + 16.5, "start", percent(chance)]);

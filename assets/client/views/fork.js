@@ -6,8 +6,7 @@ import { dock, SHEET, WIDE } from "../player/dock.js";
 import { el, select } from "../player/dom.js";
 import { host } from "../player/fork.js";
 import { tr } from "../player/words.js";
-import { paramField, settings } from "./forkparams.js";
-import { actionsOf, FREE, likelyAt, placesOf, rowLine, stepOf } from "./forkrows.js";
+import { actionsOf, FREE, likelyAt, paramField, placesOf, rowLine, settings } from "./forkrows.js";
 
 const SLOTS = 4;
 const BAR = 80; // pixels that the controls take at the top of a scrolled page
@@ -91,7 +90,7 @@ export class ForkForm {
     if (!place || this.rows.some((row) => row.position === position)) return;
     const action = actionsOf(run, t, this.rows, place)[0]?.[0];
     if (!action) return;
-    const likely = likelyAt(run, t, place),
+    const { likely } = likelyAt(run, t, place),
       written = place.token ?? place.later?.token;
     this.rows.push({ position, action, token: likely.find((c) => c.token !== written)?.token ?? FREE, text: "" });
     this.rows.sort((a, b) => a.position - b.position);
@@ -103,61 +102,41 @@ export class ForkForm {
       now = settings(run, t),
       places = this.#places();
     this.at = t;
-    this.now = now;
     this.rows = this.rows.filter((row) => places.some((place) => place.position === row.position));
-    const look = (token) => glyphs(run.piece(token).text, 24);
-    const label = ({ position, token, later }) =>
-      `${position}: ${token !== null ? look(token) : later ? tr`open, later ${look(later.token)}` : tr`open`}`;
-    const listed = places.map((place) => el("option", { value: place.position }, label(place))),
-      choose = el("select", { "aria-label": tr`Position`, class: "dx-place-list" }, ...listed);
-    const open = places.find(({ token }) => token === null);
+    const look = (token) => glyphs(run.piece(token).text, 24),
+      label = ({ position, token, later }) =>
+        `${position}: ${token !== null ? look(token) : later ? tr`open, later ${look(later.token)}` : tr`open`}`,
+      listed = places.map((place) => el("option", { value: place.position }, label(place))),
+      choose = el("select", { "aria-label": tr`Position`, class: "dx-place-list" }, ...listed),
+      open = places.find(({ token }) => token === null);
     if (open) choose.value = open.position;
-    const add = el("button", { onclick: () => this.#choose(Number(choose.value)) }, tr`Change it`);
-    const method = this.#methods(now);
-    const into = this.#into(slot);
-    const params = host.methods.find(({ slug }) => slug === (this.method || now.method))?.params ?? [];
-    const opened = this.root.querySelector("details")?.open ?? false,
+    const params = host.methods.find(({ slug }) => slug === (this.method || now.method))?.params ?? [],
+      opened = this.root.querySelector("details")?.open ?? false,
       how = tr`The method runs again up to this step and goes on with what you change. \
 Click tokens on the board, or choose a position.`,
       summary = el("summary", {}, this.method ? tr`Parameters of this method` : tr`Change parameters`),
       fields = el("div", "dx-fork-params", ...params.map((param) => this.#param(param, now.params))),
-      go = el("button", { type: "submit", class: "dx-go" }, tr`Continue from here`),
-      close = el("button", { onclick: () => this.#open(false) }, tr`Close`);
+      row = (...parts) => el("div", "dx-fork-line", ...parts),
+      known = { run, t, rows: this.rows, look, draw: () => this.#draw() };
     this.root.replaceChildren(
       el("h3", {}, tr`Fork from here: after step ${t} of ${run.length}`),
       el("p", {}, how),
-      el("div", "dx-fork-line", choose, add),
-      ...this.rows.map((row) => this.#line(row, places, look)),
-      el("div", "dx-fork-line", method, into),
+      row(choose, el("button", { onclick: () => this.#choose(Number(choose.value)) }, tr`Change it`)),
+      ...this.rows.map((one) => rowLine(one, places, known)),
+      row(this.#methods(now), this.#into(slot)),
       params.length ? el("details", { open: opened }, summary, fields) : "",
-      el("div", "dx-fork-line", go, close),
+      row(
+        el("button", { type: "submit", class: "dx-go" }, tr`Continue from here`),
+        el("button", { onclick: () => this.#open(false) }, tr`Close`),
+      ),
     );
-  }
-
-  #line(row, places, look) {
-    const { run, t } = this.player,
-      place = places.find((one) => one.position === row.position);
-    const drop = () => {
-      this.rows = this.rows.filter((other) => other !== row);
-      this.#draw();
-    };
-    const known = {
-      place,
-      actions: actionsOf(run, t, this.rows, place),
-      likely: likelyAt(run, t, place),
-      step: stepOf(run, t, place),
-    };
-    return rowLine(row, known, look, () => this.#draw(), drop);
   }
 
   #methods(now) {
     const kind = host.methods.find(({ slug }) => slug === now.method)?.kind ?? this.run.header.models[0].kind;
     const methods = host.methods.filter((method) => method.kind === kind);
-    const options = [
-      ["", tr`goes on`],
-      [now.method, tr`begins anew from this board`],
-      ...methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title]),
-    ];
+    const others = methods.filter(({ slug }) => slug !== now.method).map(({ slug, title }) => [slug, title]),
+      options = [["", tr`goes on`], [now.method, tr`begins anew from this board`], ...others];
     return select(tr`Method`, options, this.method, (value) => {
       Object.assign(this, { method: value, values: {} });
       this.#draw();
@@ -168,12 +147,8 @@ Click tokens on the board, or choose a position.`,
     const free = [...Array(SLOTS).keys()].filter((other) => other !== slot),
       taken = new Set(this.player.context.peers().map((peer) => peer.slot));
     this.target ??= free.find((other) => !taken.has(other)) ?? free.at(-1);
-    return select(
-      tr`Into`,
-      free.map((other) => [other, tr`player ${other + 1}${taken.has(other) ? tr`, replaced` : ""}`]),
-      this.target,
-      (value) => (this.target = Number(value)),
-    );
+    const options = free.map((other) => [other, tr`player ${other + 1}${taken.has(other) ? tr`, replaced` : ""}`]);
+    return select(tr`Into`, options, this.target, (value) => (this.target = Number(value)));
   }
 
   #param(param, current) {
@@ -187,17 +162,13 @@ Click tokens on the board, or choose a position.`,
   /** The request as the server reads it. */
   request() {
     const { slot, t } = this.player,
-      places = new Map(this.rows.map((row) => [row.position, row]));
-    const token = (row) => (row.token === FREE ? row.text : row.token);
-    const those = (...actions) => [...places.values()].filter((row) => actions.includes(row.action));
+      { target, method, values: params } = this,
+      those = (...actions) => this.rows.filter((row) => actions.includes(row.action)),
+      token = (row) => [row.position, row.token === FREE ? row.text : row.token];
     return {
-      slot,
-      step: t,
-      target: this.target,
-      method: this.method,
-      params: this.values,
-      force: those("force").map((row) => [row.position, token(row)]),
-      forbid: those("forbid", "retry").map((row) => [row.position, token(row)]),
+      ...{ slot, step: t, target, method, params },
+      force: those("force").map(token),
+      forbid: those("forbid", "retry").map(token),
       remask: those("remask", "retry").map((row) => row.position),
     };
   }

@@ -1,12 +1,10 @@
 // An answer as a form: words printed in it before the first forward, fields that fill in any order, each with the
 // forward that wrote it. Below, how far one by one would have come.
 
-import { CHIP, chips } from "../player/chips.js";
+import { CHIP, widthOf } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { paint } from "../player/pixels.js";
+import { pictureOf } from "../player/pixels.js";
 import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -18,8 +16,7 @@ const HEAD = 48,
   LINE = CHIP + 22, // of the form: the forward's number, the word
   GAP = 5,
   SIDE = 220, // of a picture
-  RACE = 88,
-  LETTER = 7.4;
+  RACE = 88;
 
 /** What a form shows: each position with its state, and after an end mark the rest of the marks as one.
  * board: cells; printed, eos: sets. */
@@ -35,11 +32,9 @@ export function items(board, first, printed, eos) {
 }
 
 export class Form extends StepPicture {
-  load(run, dom, context) {
-    this.canvas = document.createElement("canvas");
-    this.theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
-    this.begin(run, dom, context, ["photo", "cells", "fields", "ghost"], this.theta.dom);
-  }
+  layers = ["photo", "cells", "fields", "ghost"];
+  theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
+  none = tr`No form was recorded in this step.`;
 
   also(form) {
     const above = this.theta.decided(0),
@@ -51,112 +46,99 @@ export class Form extends StepPicture {
 
   #photo() {
     const pixels = this.run.steps[0]?.vision?.pixels;
-    if (pixels && this.drawn !== pixels) {
-      paint(this.canvas, pixels);
-      Object.assign(this, { drawn: pixels, url: this.canvas.toDataURL() });
-    }
+    if (pixels && this.drawn !== pixels) Object.assign(this, { drawn: pixels, url: pictureOf(pixels) });
     return pixels ? SIDE : 0;
   }
 
-  draw(form, _, next) {
+  draw(form) {
     const { run, width, t } = this,
       printed = new Set(form.printed),
       board = run.board(t),
-      first = run.prompt.length,
-      list = items(board, first, printed, run.eos),
       wide = width >= 640,
       side = this.#photo(),
       left = side && wide ? side + 24 : 0,
-      labels = [],
-      cells = [];
-    pool(this.photo, side ? 1 : 0, () => svg("image", { x: 0, width: SIDE, height: SIDE })).forEach((image) => {
-      set(image, { href: this.url, y: HEAD });
-      image.style.imageRendering = "pixelated";
+      top = HEAD + (side && !wide ? SIDE + 8 : 0),
+      cells = items(board, run.prompt.length, printed, run.eos),
+      rows = this.#lay(cells, left, top),
+      foot = Math.max(top + rows * LINE + 18, side && wide ? HEAD + SIDE + 14 : 0),
+      words = cells.filter(({ token }) => token !== null),
+      blanks = cells.filter(({ token }) => token === null),
+      fields = board.slice(run.prompt.length).filter(({ position }) => !printed.has(position)),
+      labels = this.#heads(printed.size, wide);
+    for (const cell of words) {
+      const said = cell.printed ? tr`printed before the first call` : tr`written by call ${cell.step + 1}`;
+      cell.title = `${cell.whole}: ${said}`;
+      cell.state = cell.printed ? "forced" : cell.step === t - 1 ? "new" : "old";
+      if (!cell.printed && cell.step !== null) labels.push([cell.x, cell.y - 4, "middle", cell.step + 1]);
+    }
+    const drawn = this.chips(this.cells, words, 200),
+      photo = { x: 0, y: HEAD, width: SIDE, height: SIDE, href: this.url, style: "image-rendering:pixelated" };
+    this.paint(foot + RACE, labels, {
+      photo: side ? [["image", photo]] : [],
+      fields: blanks.map(({ x, y, w }) => ["path", { class: "dx-blank", d: `M${x - w / 2},${y + CHIP - 3}h${w}` }]),
+      ghost: this.#race(fields, foot, labels),
     });
-    const top = HEAD + (side && !wide ? SIDE + 8 : 0);
+    return drawn.filter((_, i) => words[i].step === t - 1);
+  }
+
+  /** Puts the words on lines; returns how many. */
+  #lay(cells, left, top) {
     let x = left,
       row = 0;
-    const heads = printed.size
-      ? [
-          tr`A form printed first; each model call fills every field it is confident of`,
-          tr`Printed first; each call fills`,
-        ]
-      : [tr`Each model call writes every word it is confident of, in any order`, tr`Each call writes what it can`];
-    labels.push([0, 14, "start", wide ? heads[0] : heads[1]]);
-    const sign = printed.size
-      ? tr`number: the call that wrote it; no number: printed`
-      : tr`number: the call that wrote it`;
-    labels.push([0, 32, "start", wide || !printed.size ? sign : tr`number: by which call`]);
-    for (const item of list) {
-      const text = glyphs(run.piece(item.token).text.trim() || run.piece(item.token).text),
-        line = item.token !== null && /[\n;]/.test(run.piece(item.token).text),
-        said = item.token === null ? "" : cut(item.end ? tr`end × ${item.n}` : text, 16),
-        w = Math.max(26, LETTER * [...said].length + 12);
-      if (x + w > width && x > left) [x, row] = [left, row + 1];
-      cells.push({ ...item, x: x + w / 2, y: top + row * LINE + 16, w, text: said, whole: text });
+    for (const cell of cells) {
+      const { text } = this.run.piece(cell.token),
+        whole = glyphs(text.trim() || text),
+        said = cell.token === null ? "" : cut(cell.end ? tr`end × ${cell.n}` : whole, 16),
+        w = Math.max(26, widthOf(said));
+      if (x + w > this.width && x > left) [x, row] = [left, row + 1];
+      Object.assign(cell, { x: x + w / 2, y: top + row * LINE + 16, w, text: said, whole });
       x += w + GAP;
-      if (line) [x, row] = [left, row + 1];
+      if (cell.token !== null && /[\n;]/.test(text)) [x, row] = [left, row + 1];
     }
-    const foot = Math.max(top + (row + 1) * LINE + 18, side && wide ? HEAD + SIDE + 14 : 0),
-      open = board.length - first - printed.size,
-      filled = board.slice(first).filter((cell) => cell.token !== null && !printed.has(cell.position)).length;
-    this.frame(foot + RACE);
-    const blanks = cells.filter(({ token }) => token === null);
-    pool(this.fields, blanks.length, () => svg("path", "dx-blank")).forEach((path, i) => {
-      const { x: middle, y, w } = blanks[i];
-      set(path, { d: `M${middle - w / 2},${y + CHIP - 3}h${w}` });
-    });
-    const words = cells.filter(({ token }) => token !== null);
-    const drawn = chips(
-      this.cells,
-      words.map((cell) => ({ ...cell, state: cell.printed ? "forced" : cell.step === t - 1 ? "new" : "old" })),
-      this.context.theme,
-      200,
-    );
-    words.forEach((cell, i) => {
-      const said = cell.printed ? tr`printed before the first call` : tr`written by call ${cell.step + 1}`;
-      setText(drawn[i].firstChild, `${cell.whole}: ${said}`);
-      if (!cell.printed && cell.step !== null) labels.push([cell.x, cell.y - 4, "middle", cell.step + 1]);
-    });
-    this.#race(board, first, printed, open, filled, foot, labels);
-    this.label(labels);
-    if (next)
-      comeIn(
-        drawn.filter((_, i) => words[i].step === t - 1),
-        { opacity: 0 },
-      );
+    return row + 1;
+  }
+
+  #heads(printed, wide) {
+    const heads = printed
+        ? [
+            tr`Printed first; each call fills`,
+            tr`A form printed first; each model call fills every field it is confident of`,
+          ]
+        : [tr`Each call writes what it can`, tr`Each model call writes every word it is confident of, in any order`],
+      sign = printed ? tr`number: the call that wrote it; no number: printed` : tr`number: the call that wrote it`;
+    return [
+      [0, 14, "start", heads[Number(wide)]],
+      [0, 32, "start", wide || !printed ? sign : tr`number: by which call`],
+    ];
   }
 
   /** The fields as squares: filled by this run, and by a model that writes one with each call, from the left. */
-  #race(board, first, printed, open, filled, top, labels) {
+  #race(fields, top, labels) {
     const { width, run, t } = this,
-      fields = board.slice(first).filter(({ position }) => !printed.has(position)),
       unit = Math.min(24, (width - 8) / Math.max(1, fields.length)),
       calls = run.sums[t].forwards,
-      rows = [fields.map(({ token, entry }) => (token === null ? "masked" : entry?.step === t - 1 ? "new" : "plain"))];
-    rows.push(fields.map((_, i) => (i < calls ? "plain" : "masked")));
-    labels.push([0, top + 12, "start", tr`this run: ${filled} of ${open} after ${many(calls, "alone")}`]);
-    labels.push([0, top + 52, "start", tr`one by one, from the left: ${Math.min(calls, open)} (derived)`]);
-    pool(this.ghost, 2 * fields.length, () => svg("rect", { rx: 2 })).forEach((box, k) => {
-      const row = k >= fields.length ? 1 : 0,
-        i = k - row * fields.length,
-        state = rows[row][i];
-      set(box, { x: i * unit, y: top + 18 + 40 * row, width: Math.max(1, unit - 2), height: 14 });
-      set(box, { "data-s": state === "plain" ? "old" : state, class: state === "plain" ? "dx-plain" : "" });
-    });
+      n = fields.length,
+      filled = fields.filter(({ token }) => token !== null).length,
+      own = fields.map(({ token, entry }) => (token === null ? "masked" : entry?.step === t - 1 ? "new" : "old")),
+      ghost = fields.map((_, i) => (i < calls ? "old" : "masked"));
+    labels.push([0, top + 12, "start", tr`this run: ${filled} of ${n} after ${many(calls, "target")}`]);
+    labels.push([0, top + 52, "start", tr`one by one, from the left: ${Math.min(calls, n)} (derived)`]);
+    return [own, ghost].flatMap((states, row) =>
+      states.map((state, i) => {
+        const box = { rx: 2, x: i * unit, y: top + 18 + 40 * row, width: Math.max(1, unit - 2), height: 14 };
+        return ["rect", { ...box, "data-s": state, class: state === "old" ? "dx-plain" : "" }];
+      }),
+    );
   }
 
-  describe(t) {
-    const form = this.run.steps[t - 1]?.form;
-    if (!form) return t ? tr`No form was recorded in this step.` : tr`Before the first step.`;
-    const now = this.run.steps[t - 1].commits?.causes.filter((cause) => cause !== "forced").length ?? 0,
-      best = Math.max(...form.scores, 0),
-      line = form.threshold;
-    if (form.mode === "fallback" && line > 0)
-      return tr`None of ${form.fields.length} open fields is above ${percent(line)} (best ${percent(best)}): \
+  sentence({ mode, fields: { length: open }, scores, threshold }, { commits }) {
+    const now = commits?.causes.filter((cause) => cause !== "forced").length ?? 0,
+      best = Math.max(...scores, 0);
+    if (mode === "fallback" && threshold > 0)
+      return tr`None of ${open} open fields is above ${percent(threshold)} (best ${percent(best)}): \
 the fallback writes ${now}.`;
-    if (form.mode === "fallback") return tr`The schedule writes ${now} of ${form.fields.length} open fields.`;
-    if (form.mode === "final") return tr`The last call of the schedule writes all ${now} that are left.`;
-    return tr`${now} of ${form.fields.length} open fields are above ${percent(line)} and written at once.`;
+    if (mode === "fallback") return tr`The schedule writes ${now} of ${open} open fields.`;
+    if (mode === "final") return tr`The last call of the schedule writes all ${now} that are left.`;
+    return tr`${now} of ${open} open fields are above ${percent(threshold)} and written at once.`;
   }
 }

@@ -2,10 +2,10 @@
 // would be as whole solutions.
 
 import { cut, glyphs, number } from "../player/codec.js";
+import { tidy } from "../player/layout.js";
 import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { back, open, returns, states } from "./openstates.js";
 import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
@@ -19,6 +19,29 @@ const TOP = 40,
   SIDE = 330, // its width
   NARROW = 760,
   HUE = (r) => `color-mix(in srgb, var(--accepted-fill) ${Math.round(100 * r)}%, var(--rejected-line))`;
+
+/** Every path of a search after t steps, by its id: {id, parent, tokens, fate, f, g, h, step}. */
+function states(run, t) {
+  const found = new Map();
+  run.steps.slice(0, t).forEach(({ branches = [] }, step) => {
+    for (const { id, parent, tokens, fate = "alive", scores = {} } of branches) {
+      const before = found.get(id);
+      found.set(id, { id, parent, tokens: tokens.length ? tokens : (before?.tokens ?? []), fate, ...scores, step });
+    }
+  });
+  return found;
+}
+
+/** The open ones after step t, the best first. */
+const open = (run, t, found) => (run.steps[t - 1]?.frontier?.open ?? []).map((id) => found.get(id));
+
+/** Where the steps up to t left the path that they expanded for an older one: [{last, best, now}]. */
+const returns = (run, t) =>
+  run.steps.slice(0, t).flatMap(({ frontier }, i) => {
+    if (!frontier?.returned) return [];
+    const found = states(run, i + 1);
+    return { last: found.get(frontier.expanded), best: open(run, i + 1, found)[0], now: i + 1 === t };
+  });
 
 export class Frontier extends StepPicture {
   layers = ["ghost", "list", "edges", "back", "nodes"];
@@ -94,26 +117,19 @@ export class Frontier extends StepPicture {
 
   /** Leaves each have a line of their own, a state stands at the middle of its children. Duplicates are left out. */
   #tree(found, best, left, width) {
-    const below = new Map(),
-      at = new Map(),
+    const at = new Map(), // by id: its number among those drawn
       way = new Set();
-    for (const one of found.values())
-      if (one.f !== undefined || one.parent < 0) below.set(one.parent, [...(below.get(one.parent) ?? []), one]);
+    for (const { id, parent, f } of found.values())
+      if (!found.has(parent) || (f !== undefined && at.has(parent))) at.set(id, at.size);
     for (let one = best; one; one = found.get(one.parent)) way.add(one.id);
-    let line = 0,
-      deep = 1;
-    const place = (one, depth) => {
-      const children = below.get(one.id) ?? [];
-      deep = Math.max(deep, depth);
-      for (const child of children) place(child, depth + 1);
-      const lines = children.map(({ id }) => at.get(id).line);
-      at.set(one.id, { depth, line: lines.length ? (lines[0] + lines.at(-1)) / 2 : line++ });
-    };
-    for (const one of found.values()) if (!found.has(one.parent)) place(one, 0);
-    const high = Math.min(LINE, TALL / Math.max(1, line)),
-      across = Math.min(WIDE, (width - 96) / deep),
-      spot = ({ id }) => ({ x: left + 10 + at.get(id).depth * across, y: TOP + 14 + at.get(id).line * high }),
-      drawn = [...found.values()].filter(({ id }) => at.has(id)),
+    const drawn = [...at.keys()].map((id) => found.get(id)),
+      { places, rows, columns } = tidy(drawn.map(({ parent }) => at.get(parent) ?? -1)),
+      high = Math.min(LINE, TALL / Math.max(1, rows)),
+      across = Math.min(WIDE, (width - 96) / Math.max(1, columns - 1)),
+      spot = ({ id }) => {
+        const { column, row } = places[at.get(id)];
+        return { x: left + 10 + column * across, y: TOP + 14 + row * high };
+      },
       edges = drawn.filter(({ parent }) => at.has(parent)),
       gone = returns(this.run, this.t).filter(({ last, best: to }) => at.has(last.id) && at.has(to.id)),
       fresh = (one) => one.step === this.t - 1 && one.fate !== "expanded" && one.tokens.length > 0;
@@ -176,8 +192,8 @@ export class Frontier extends StepPicture {
       [best] = open(this.run, t, found);
     if (!best) return this.none;
     if (best.fate === "chosen") return tr`★ path ${best.id} is the solution.`;
-    const gone = back(this.run, t, found),
-      from = gone ? tr` Back from path ${gone.last.id}.` : "";
+    const gone = returns(this.run, t).at(-1),
+      from = gone?.now ? tr` Back from path ${gone.last.id}.` : "";
     return tr`Next: path ${best.id}, f ${number(best.f)}.${from}`;
   }
 }

@@ -2,16 +2,15 @@
 // the drafter's own output. Above each row its guesses; below how often the first was right, and how much of the
 // target's vocabulary can be guessed.
 
-import { CHIP } from "../player/chips.js";
-import { cut } from "../player/codec.js";
+import { CHIP, LETTER, widthOf } from "../player/chips.js";
+import { cut, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { render } from "../player/render.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { below, deepest, firstGuesses, vocabulary } from "./guessable.js";
-import { tally } from "./onepass.js";
+import { rightOf, tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
 export const view = {
@@ -24,10 +23,16 @@ export const view = {
 const LISTS = 44, // from the top
   LINE = 27,
   SHOWN = 5, // guesses of a row
-  NARROW = 620,
-  LETTER = 7.4;
+  NARROW = 620;
 
-const wide = (text) => LETTER * [...text].length + 12; // of a chip
+/** Of the places of these steps that were checked, how many first guesses were the target's token: by place
+ * [right, checked]. */
+export const firstGuesses = (steps) =>
+  rightOf(steps, ({ fused, tree }) => {
+    if (!fused) return [];
+    const path = tree.accepted.flatMap((kept, row) => (kept || !row ? [row] : []));
+    return path.slice(0, tree.emitted.length).map((row, i) => [tree.tokens[below(tree, row)[0]], tree.emitted[i]]);
+  });
 
 export class Fused extends StepPicture {
   layers = ["floors", "ways", "bars", "boxes", "states", "beads", "cells", "shares"];
@@ -41,7 +46,7 @@ export class Fused extends StepPicture {
     const { width } = this,
       roomy = width >= NARROW,
       path = pathOf(tree, [...tree.tokens.keys()]).filter((row) => below(tree, row).length),
-      levels = this.most((step) => this.told(step) && deepest(step.tree)),
+      levels = this.most((step) => this.told(step) && Math.max(...depthsOf(step.tree.parents))),
       most = Math.min(SHOWN, this.run.header.params?.top_k ?? SHOWN),
       left = roomy ? 204 : 74,
       w = Math.min(270, (width - left - (roomy ? 84 : 34)) / levels),
@@ -55,7 +60,7 @@ export class Fused extends StepPicture {
     this.#rows(told, tree, at);
     const items = this.#guesses(told, tree, at);
     tally(firstGuesses(this.run.steps.slice(0, this.t)), tr`first guess right so far`, at.state + R + 42, at);
-    vocabulary(this.shares, told, foot, width, at.labels, told.outside?.map((token) => this.word(token))?.[0]);
+    this.#vocabulary(told, foot, at.labels);
     this.frame(foot + 34, at.labels);
     return items;
   }
@@ -85,9 +90,9 @@ export class Fused extends StepPicture {
       "path",
       { d, class: kind ? "dx-arc" : "dx-blank", "data-s": kind, style: kind && "stroke:var(--edge)" },
     ]);
-    const boxes = [[this.fc, state - 15, 30, 30], ...path.map((_, i) => [x(i) - half, layer, 2 * half, 28])],
-      box = { class: "dx-box", rx: 6 };
-    render(this.boxes, boxes, ([left, y, width, height]) => ["rect", { ...box, x: left, y, width, height }]);
+    const box = { class: "dx-box", rx: 6 },
+      layers = path.map((_, i) => ["rect", { ...box, x: x(i) - half, y: layer, width: 2 * half, height: 28 }]);
+    render(this.boxes, [["rect", { ...box, x: this.fc, y: state - 15, width: 30, height: 30 }], ...layers]);
     labels.push([this.fc + 15, state + 5, "middle", "fc"]);
     const name = half > 50 ? tr`draft layer` : half > 20 ? tr`layer` : "";
     path.forEach((_, i) => labels.push([x(i), layer + 19, "middle", name]));
@@ -122,8 +127,8 @@ export class Fused extends StepPicture {
       const add = (whole, state, line, says) => {
         const sign = state === "unreached" ? "" : `${this.context.theme.states[state].glyph} `,
           text = sign + cut(whole, Math.max(1, Math.floor((room - 12 - (room > 96 ? 46 : 0)) / LETTER) - sign.length));
-        items.push({ x: begin + wide(text) / 2, y: place(line), state, whole, text });
-        if (room > 96) labels.push([begin + wide(text) + 6, place(line) + 16.5, "start", says]);
+        items.push({ x: begin + widthOf(text) / 2, y: place(line), state, whole, text });
+        if (room > 96) labels.push([begin + widthOf(text) + 6, place(line) + 16.5, "start", says]);
       };
       shown.forEach((child, line) => {
         const chance = tree.values[child] / (tree.values[row] || 1);
@@ -147,6 +152,21 @@ export class Fused extends StepPicture {
     });
     if (roomy) labels.push([left - 8, 20, "end", tr`written`]);
     return this.chips(this.cells, items, 999);
+  }
+
+  /** The share of the target's tokens that can be guessed, as a bar at height y; outside: those that cannot be and were
+   * written. */
+  #vocabulary({ can_say: v, of: V, outside }, y, labels) {
+    const { width } = this,
+      named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
+      long = Math.max(24, Math.min(240, width / 5, width - 12 - 7.6 * named.length));
+    const bars = [
+      { width: long, class: "dx-gone" },
+      { width: (long * v) / V, class: "dx-warm" },
+    ];
+    render(this.shares, bars, (bar) => ["rect", { x: 0, rx: 3, height: 10, y: y + 4, ...bar }]);
+    const lacks = outside?.length && width > 620 ? `; ${tr`‘${this.word(outside[0], 24)}’ is not one of them`}` : "";
+    labels.push([long + 10, y + 14, "start", named + lacks]);
   }
 
   sentence({ reads, fused, fed_back, outside = [] }, step) {

@@ -5,9 +5,8 @@
 import { unpack } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
-import { pathOf, rowsOf } from "../player/rounds.js";
+import { below, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
 
@@ -17,20 +16,10 @@ const NARROW = 980; // three rankings side by side need more
 
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
-export class Fusion extends StepPicture {
+export class Fusion extends Floors {
+  places = this.below(el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` }));
+  sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
   none = tr`No draft was made in this step.`;
-
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
-    this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
-    this.floors = new Floors(run, context.theme);
-    this.begin(run, dom, context, this.floors.layers, this.places, this.sliding.dom);
-  }
-
-  show(t, hurry) {
-    if (t !== this.t) this.at = null; // where a person put the bracket
-    super.show(t, hurry);
-  }
 
   told({ fusing, tree }) {
     return tree && fusing?.rows.includes(0) && fusing.readings.length ? fusing : null;
@@ -43,15 +32,10 @@ export class Fusion extends StepPicture {
     return pathOf(tree, rows).map((row, i, path) => {
       const index = rows.indexOf(row),
         own = tree.accepted[row] ? (tree.emitted[i] ?? null) : null,
-        below = tree.parents.flatMap((parent, child) => (parent === row && child ? [child] : [])),
-        next = path[i + 1] ?? below.find((child) => tree.accepted[child]) ?? below[0],
+        children = below(tree, row),
+        next = path[i + 1] ?? children.find((child) => tree.accepted[child]) ?? children[0],
         [alone] = readings[0].rankings[index].tokens,
-        { tokens, chances } = readings[W - 1].rankings[index];
-      const items = tokens.map((token, rank) => {
-        const child = below.find((one) => tree.tokens[one] === token);
-        const state = child ? nodes[child].state : token === own ? "correction" : "";
-        return { token, chance: chances[rank], state, row: child };
-      });
+        items = rankedAt(readings[W - 1].rankings[index], tree, nodes, row, own);
       return {
         ...{ row, index, own, next, items, token: tree.tokens[row], state: nodes[row].state, cosine: cosines[index] },
         alone: { token: alone, chance: readings[0].rankings[index].chances[0] },
@@ -70,11 +54,11 @@ export class Fusion extends StepPicture {
 
   also(told, step) {
     const path = told ? this.#path(told, step.tree, 1) : [];
-    this.at = Math.min(this.at ?? 0, Math.max(0, path.length - 1));
+    this.at = Math.min(this.picked ?? 0, Math.max(0, path.length - 1));
     const items = path.map(({ token }, i) => [
-        tr`bracket at ‘${this.floors.word(token)}’`,
+        tr`bracket at ‘${this.word(token, 8)}’`,
         i === this.at,
-        () => (this.at = i),
+        () => (this.picked = i),
       ]),
       right = told && this.#right(path, told, this.#window(told)),
       said = told ? tr`first choice right at ${right} of ${known(path)} places` : "";
@@ -82,17 +66,11 @@ export class Fusion extends StepPicture {
     this.sliding.show(told?.window ?? 3, path.length > 0, said);
   }
 
-  /** The token at a place of the text before this step. */
-  #before(position) {
-    return this.run.written(position, this.t - 1)?.token ?? this.run.prompt[position];
-  }
-
   draw(told, { tree }) {
-    const { width } = this,
-      narrow = width < NARROW,
+    const narrow = this.width < NARROW,
       W = this.#window(told),
       places = this.#path(told, tree, W),
-      room = this.floors.room(width, narrow, places.length),
+      room = this.room(narrow, places.length),
       first = Math.max(0, tree.start - room + (tree.start > room - 1 ? 2 : 0)),
       { values, shape } = unpack(told.readings[W - 1].attention),
       look = (column) => values[places[this.at].index * shape[1] + column],
@@ -102,7 +80,10 @@ export class Fusion extends StepPicture {
       const earlier = Array.from({ length: first }, (_, at) => look(at));
       tiles.push({ earlier: first, state: "prompt", looks: earlier.reduce((sum, share) => sum + share, 0) });
     }
-    for (let at = first; at < tree.start; at++) tiles.push({ token: this.#before(at), state: "old", looks: looks(at) });
+    for (let at = first; at < tree.start; at++) {
+      const token = this.run.written(at, this.t - 1)?.token ?? this.run.prompt[at];
+      tiles.push({ token, state: "old", looks: looks(at) });
+    }
     const begin = tiles.length,
       { next: last } = places.at(-1);
     for (const [i, place] of places.entries()) {
@@ -110,9 +91,8 @@ export class Fusion extends StepPicture {
       tiles.push({ ...place, cosine, looks: looks(tree.start + i) });
     }
     if (last !== undefined) tiles.push({ token: tree.tokens[last], state: rowsOf(tree).rows[last].state });
-    const { high, labels } = this.floors.draw({ tiles, places, begin, here: begin + this.at, W, width, narrow });
-    this.frame(high, labels);
-    return [...this.floors.beams.childNodes].slice(0, begin + this.at + 1);
+    this.floors({ tiles, places, begin, here: begin + this.at, W, narrow });
+    return [...this.beams.childNodes].slice(0, begin + this.at + 1);
   }
 
   sentence(told, { tree }) {

@@ -2,7 +2,7 @@
 // modelled intervals are outlined, measured ones are solid.
 
 import { bytes, seconds } from "../player/codec.js";
-import { el, frame, pool, set, setText, svg } from "../player/dom.js";
+import { el, frame, setText, svg } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
@@ -38,10 +38,7 @@ export class Gantt {
     this.tracks = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.track)))];
     this.left = 12 + LETTER * Math.max(6, ...this.tracks.map((track) => translated(track).length));
     frame(this.picture, this.wide, this.tracks.length * ROW);
-    pool(this.names, this.tracks.length, () => svg("text", { x: 0 })).forEach((text, i) => {
-      set(text, { y: i * ROW + 17 });
-      setText(text, translated(this.tracks[i]));
-    });
+    render(this.names, this.tracks, (track, i) => ["text", { x: 0, y: i * ROW + 17 }, translated(track)]);
   }
 
   resize(width) {

@@ -3,8 +3,8 @@
 
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { set, setText, svg } from "../player/dom.js";
-import { MIDDLE, render } from "../player/render.js";
+import { set, svg } from "../player/dom.js";
+import { MIDDLE, render, write } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { ticks } from "./ticks.js";
 
@@ -39,11 +39,9 @@ export class Ghost {
     this.bars = part("run");
     this.ghost = part("ghost");
     this.ghost.append(svg("path", "dx-ghost"));
-    this.names = [tr`this run`, tr`○ one by one`].map((name, i) => svg("text", { x: 0, y: i * LINE + 13 }, name));
-    this.says = [0, 1].map((i) => svg("text", { y: i * LINE + 13 }));
-    [this.axis, this.numbers] = [svg("g", "dx-axis"), svg("g", "dx-axis")];
+    [this.axis, this.numbers, this.says] = [svg("g", "dx-axis"), svg("g", "dx-axis"), svg("g")];
     const how = tr`Plain decoding writes one token with each model call: computed from the calls of this run.`,
-      parts = [this.axis, this.numbers, this.bars, this.ghost, ...this.names, ...this.says],
+      parts = [this.axis, this.numbers, this.bars, this.ghost, this.says],
       defs = svg("defs", {}, ...this.shutters);
     this.root = svg("svg", { class: "dx-ghosts", role: "img" }, svg("title", {}, how), defs, ...parts);
   }
@@ -90,17 +88,18 @@ export class Ghost {
     const { run, width } = this;
     if (this.known !== `${run.length} ${width}`) this.#draw();
     const calls = run.sums[t].forwards,
-      counts = [this.tokens[t], calls];
-    counts.forEach((n, i) => {
-      set(this.shutters[i].firstChild, { width: Math.max(0, n * this.unit).toFixed(1) });
-      set(this.says[i], { x: (LEFT + n * this.unit + 6).toFixed(1) });
-    });
-    setText(
-      this.says[0],
-      calls ? tr`${number(counts[0])}, ${Number((counts[0] / calls).toPrecision(2))} per call` : "",
-    );
-    setText(this.says[1], calls ? tr`${number(calls)}, derived` : "");
-    const [wrote] = counts;
+      wrote = this.tokens[t],
+      says = [
+        [tr`this run`, wrote, tr`${number(wrote)}, ${Number((wrote / calls).toPrecision(2))} per call`],
+        [tr`○ one by one`, calls, tr`${number(calls)}, derived`],
+      ].flatMap(([name, n, said], i) => {
+        set(this.shutters[i].firstChild, { width: Math.max(0, n * this.unit).toFixed(1) });
+        return [
+          [0, i * LINE + 13, "start", name],
+          [(LEFT + n * this.unit + 6).toFixed(1), i * LINE + 13, "start", calls ? said : ""],
+        ];
+      });
+    write(this.says, says);
     set(this.root, {
       "aria-label": tr`After ${calls} model calls this run has ${wrote} tokens; one by one there would be ${calls}.`,
     });

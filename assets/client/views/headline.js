@@ -41,8 +41,7 @@ export class Headline {
     const every = run.gained(t);
     this.every.hidden = every === null;
     if (every !== null) setText(this.every, held("all_tokens", COUNTED.token[1], tr`${number(every)} in all samples`));
-    const calls = alone ? "alone" : "target";
-    setText(this.target, held("target_calls", COUNTED[calls][1], many(forwards, calls)));
+    setText(this.target, held("target_calls", COUNTED.target[1], many(forwards, "target")));
     this.draft.hidden = alone;
     setText(this.draft, many(others, besides(run)));
     setText(this.time, held("busy_seconds", tr`time`, seconds(this.#seconds())));

@@ -48,18 +48,18 @@ export class Hindsight {
     this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
     this.line = timeline(run, context, this.picture);
     const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
-    const left = Object.entries({
-      earlier: tr`of them perhaps earlier`,
-      other: tr`not the top guess when written (×)`,
-      unknown: tr`without candidates when written (?)`,
-    }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
-    const after =
+    const left = {
+        earlier: tr`of them perhaps earlier`,
+        other: tr`not the top guess when written (×)`,
+        unknown: tr`without candidates when written (?)`,
+      },
+      after =
         tr`After ${enough} of ${forwards} model calls (${Math.round((100 * enough) / forwards)} %) every final token\
  was written, or was the top guess and stayed it.` +
         (mean === null ? "" : tr` Written ${number(mean)} model calls later on average, ${max} at most.`),
       known = [
         tr`${count("since")} of ${positions.length} written positions`,
-        ...left,
+        ...Object.keys(left).flatMap((word) => (count(word) ? `${count(word)} ${left[word]}` : [])),
         ...(replaced ? [tr`${replaced} replaced, ${restored} of them by a token that had stood there before`] : []),
         ...(never ? [tr`${never} never written`] : []),
       ],

@@ -2,9 +2,9 @@
 // drafted place, and the mixed ones that decide. The strength can be moved, and the recorded step decides again; what
 // came behind it would have been another text.
 
-import { cut, glyphs, number } from "../player/codec.js";
-import { el, frame, pool, set, setText, svg } from "../player/dom.js";
-import { opinionsOf } from "../player/leaning.js";
+import { cut, glyphs, number, unpack } from "../player/codec.js";
+import { el, frame, set, setText, svg } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { fine as percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
 import { tr } from "../player/words.js";
@@ -16,23 +16,36 @@ const SHOWN = 7, // candidates that have a column
   GAP = 16;
 const LOOKS = ["p", "q", "mixed"];
 const NAMES = ["p", "q", "p′"];
-const INK = "--ink:var(--text)";
-const STATES = {
-  both: "accepted",
-  view: "mixed",
-  lost: "rejected",
-  refused: "rejected",
-  behind: "unreached",
-  unknown: "unreached",
-};
+const INK = "--ink:var(--text)",
+  SMALL = { class: "dx-small", style: INK };
 const FATES = {
-  both: tr`stands, with η = 0 too`,
-  view: tr`accepted only because of the transfer`,
-  lost: tr`refused only because of the step`,
-  refused: tr`refused`,
-  behind: tr`after a refusal`,
-  unknown: tr`no number was drawn for it`,
+  both: ["accepted", tr`stands, with η = 0 too`],
+  view: ["mixed", tr`accepted only because of the transfer`],
+  lost: ["rejected", tr`refused only because of the step`],
+  refused: ["rejected", tr`refused`],
+  behind: ["unreached", tr`after a refusal`],
+  unknown: ["unreached", tr`no number was drawn for it`],
 };
+
+/** The drafted tokens of a step with what is recorded of both readers: {token, tokens, p, q, unlisted}; `tokens`
+ * begins with the drafted one. */
+function opinionsOf({ opinions } = {}) {
+  if (!opinions) return [];
+  const { values: ids, shape } = unpack(opinions.tokens),
+    [first, second] = [opinions.first, opinions.second].map((one) => unpack(one).values);
+  return opinions.rows.flatMap((_, i) => {
+    const at = Array.from({ length: shape[1] }, (_, j) => i * shape[1] + j).filter((j) => ids[j] >= 0),
+      listed = (values) => at.map((j) => values[j]);
+    if (!at.length) return [];
+    return {
+      token: ids[at[0]],
+      tokens: listed(ids),
+      p: listed(first),
+      q: listed(second),
+      unlisted: opinions.unlisted?.[i] ?? 0,
+    };
+  });
+}
 
 const standing = (fates) => fates.filter((fate) => fate === "both" || fate === "view").length;
 
@@ -40,34 +53,25 @@ export class Leaning {
   /** said: what the three opinions are, in words. */
   constructor(run, context, said) {
     Object.assign(this, { run, context, said, eta: null, row: null });
-    this.dom = el("div", { class: "dx-leaning", style: "margin-top:14px" });
+    const three = tr`Three distributions at one position`,
+      oninput = () => this.#move(this.#strengths()[this.slider.value]);
     this.say = el("p", { class: "dx-readout", "aria-live": "polite" });
-    this.slider = el("input", {
-      type: "range",
-      min: 0,
-      "aria-label": tr`Strength of the step`,
-      oninput: () => this.#move(this.#strengths()[this.slider.value]),
-    });
+    this.slider = el("input", { type: "range", min: 0, "aria-label": tr`Strength of the step`, oninput });
     this.value = el("output", { style: "margin:0 10px 0 4px" });
     this.unasked = el("span");
     this.zero = el("button", { onclick: () => this.#move(0) }, "η = 0");
     this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
     this.cells = el("div", { role: "group", "aria-label": tr`Drafted tokens of this step`, style: "margin:6px 0" });
     this.bars = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.bars);
+    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": three }, this.bars);
     this.under = el("p", "dx-readout");
-    this.dom.append(
+    this.dom = el(
+      "div",
+      { class: "dx-leaning", style: "margin-top:14px" },
       this.say,
       el("label", {}, tr`Strength η`, " ", this.slider, " ", this.value),
-      this.zero,
-      this.back,
-      this.unasked,
-      this.cells,
-      el(
-        "div",
-        { class: "dx-scroll", tabindex: 0, "aria-label": tr`Three distributions at one position` },
-        this.picture,
-      ),
+      ...[this.zero, this.back, this.unasked, this.cells],
+      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": three }, this.picture),
       this.under,
     );
   }
@@ -125,21 +129,23 @@ export class Leaning {
   }
 
   /** The drafted tokens; one of them is looked at: at first the one whose fate the step changes, else the one that is
-   *  refused. */
+   * refused. */
   #strip(rows, fates) {
     const told = this.#fates(this.t).findIndex((fate) => ["view", "lost", "refused"].includes(fate));
     this.row ??= Math.max(0, told);
-    pool(this.cells, rows.length, () => el("button", {}, el("i", "dx-cell"), el("span"))).forEach((button, i) => {
-      const [mark, word] = button.childNodes,
-        state = STATES[fates[i] ?? "unknown"];
+    render(this.cells, rows, ({ token }, i) => {
+      const [state, title] = FATES[fates[i] ?? "unknown"];
+      return [
+        "button",
+        { type: "button", "aria-pressed": String(i === this.row), title },
+        ["i", { class: "dx-cell", "data-s": state }, this.context.theme.states[state].glyph],
+        ["span", {}, ` ${cut(glyphs(this.run.piece(token).text), 12)}`],
+      ];
+    }).forEach((button, i) => {
       button.onclick = () => {
         this.row = i;
         this.show(this.t);
       };
-      set(button, { "aria-pressed": String(i === this.row), title: FATES[fates[i] ?? "unknown"] });
-      set(mark, { "data-s": state });
-      setText(mark, this.context.theme.states[state].glyph);
-      setText(word, ` ${cut(glyphs(this.run.piece(rows[i].token).text), 12)}`);
     });
   }
 
@@ -148,43 +154,32 @@ export class Leaning {
       others = [...tokens.keys()].slice(1).sort((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a])),
       shown = tokens.length ? [0, ...others.slice(0, SHOWN - 1)] : [],
       columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved?.[i]]]),
-      rest = [p, q, moved].map((shares) => shares && Math.max(0, 1 - shown.reduce((sum, i) => sum + shares[i], 0)));
+      rest = [p, q, moved].map((shares) => shares && Math.max(0, 1 - shown.reduce((sum, i) => sum + shares[i], 0))),
+      foot = 3 * (TALL + GAP) + 18;
     if (one) columns.push([tr`all others`, rest]);
-    frame(this.picture, LEFT + Math.max(1, columns.length) * W, 3 * (TALL + GAP) + 24);
-    const row = (look, i) =>
-      svg(
-        "g",
-        { "data-s": look },
-        svg("rect", { width: W - 30 }),
-        svg("text", { class: "dx-small", style: INK }, NAMES[i]),
-      );
-    pool(this.bars, columns.length, () => svg("g", {}, svg("title"), svg("text"), ...LOOKS.map(row))).forEach(
-      (group, i) => {
-        const [name, shares] = columns[i],
-          [title, word, ...drawn] = group.childNodes,
-          parts = this.said.map((said, k) => `${said} ${shares[k] === undefined ? "–" : number(shares[k])}`);
-        set(group, { transform: `translate(${LEFT + i * W},0)` });
-        set(word, { x: 0, y: 3 * (TALL + GAP) + 18, style: `${INK};font-weight:${i ? 400 : 700}` });
-        setText(word, cut(name, 10));
-        setText(title, `${name}: ${parts.join("; ")}`);
-        drawn.forEach((part, k) => {
-          const high = Math.max(1, TALL * (shares[k] ?? 0)),
-            low = GAP + k * (TALL + GAP) + TALL;
-          set(part.firstChild, { y: (low - high).toFixed(1), height: high.toFixed(1) });
-          part.firstChild.style.display = shares[k] === undefined ? "none" : ""; // it is not known
-          set(part.lastChild, { x: 0, y: (low - high - 3).toFixed(1) });
-          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${shares[k] === undefined ? "–" : percent(shares[k])}`);
-        });
-      },
-    );
+    frame(this.picture, LEFT + Math.max(1, columns.length) * W, foot + 6);
+    render(this.bars, columns, ([name, shares], i) => {
+      const parts = this.said.map((said, k) => `${said} ${shares[k] === undefined ? "–" : number(shares[k])}`);
+      const drawn = shares.map((share, k) => {
+        const height = Math.max(1, TALL * (share ?? 0)),
+          y = (k + 1) * (TALL + GAP) - height,
+          said = `${i ? "" : `${NAMES[k]} `}${share === undefined ? "–" : percent(share)}`,
+          bar = ["rect", { width: W - 30, y: y.toFixed(1), height: height.toFixed(1) }],
+          known = share === undefined ? [] : [bar];
+        return ["g", { "data-s": LOOKS[k] }, ...known, ["text", { ...SMALL, x: 0, y: (y - 3).toFixed(1) }, said]];
+      });
+      return [
+        { transform: `translate(${LEFT + i * W},0)` },
+        ["title", {}, `${name}: ${parts.join("; ")}`],
+        ["text", { x: 0, y: foot, style: `${INK};font-weight:${i ? 400 : 700}` }, cut(name, 10)],
+        ...drawn,
+      ];
+    });
     const left = one?.unlisted
-      ? tr` ${one.unlisted} more that the step would move are taken not to.`
-      : tr` The step moves none of those others.`;
-    set(this.picture, { "aria-label": tr`Three distributions at one position` });
-    setText(
-      this.under,
-      one ? tr`${tokens.length} candidates of this position are recorded; all others are one bar.${left}` : "",
-    );
+        ? tr` ${one.unlisted} more that the step would move are taken not to.`
+        : tr` The step moves none of those others.`,
+      said = tr`${tokens.length} candidates of this position are recorded; all others are one bar.${left}`;
+    setText(this.under, one ? said : "");
   }
 
   describe(t) {

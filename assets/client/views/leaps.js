@@ -1,14 +1,12 @@
 // A block whose threshold dips around its anchors: confident tokens let their neighbours follow. Below, what one
 // threshold would write.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
-import { pool, set, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { CHIP } from "../player/chips.js";
+import { set } from "../player/dom.js";
 import { against, percent } from "../player/shares.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
-import { bars, plan } from "../player/strips.js";
+import { bars, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
 export const view = { name: "Leaps", title: "Neighbours of a confident token follow", place: 58, needs: ["leaps"] };
@@ -27,16 +25,11 @@ const row = (told, p, near, yes) => ({
 });
 
 export class Leaps extends StepPicture {
-  load(run, dom, context) {
-    this.radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
-    this.relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
-    const layers = ["near", "odd", "axis", "line", "bars", "arcs", "cells"];
-    this.begin(run, dom, context, layers, this.radius.dom, this.relaxed.dom);
-  }
-
-  told({ leaps }) {
-    return leaps?.at.length ? leaps : null;
-  }
+  layers = ["near", "odd", "line", "bars", "arcs", "cells"];
+  radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
+  relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
+  filled = "at";
+  none = tr`No place of a block is open in this step.`;
 
   #moved(told) {
     const { radius, relaxed } = this;
@@ -76,106 +69,88 @@ export class Leaps extends StepPicture {
     this.relaxed.show(told?.relaxed ?? 0, Boolean(told), said);
   }
 
-  draw(recorded, _, next) {
-    const { run, width, t } = this,
+  draw(recorded) {
+    const { width } = this,
       told = this.#moved(recorded),
       own = this.#own(recorded),
       alone = this.#asked(told, 0), // what one threshold, the strict one, would write
       n = told.end - told.start,
       cols = plan(n, width - 6, LEFT, 40),
-      board = run.board(t),
-      open = new Map(told.at.map((p, i) => [p, i])),
-      labels = [],
+      board = this.run.board(this.t),
+      top = (k) => cols.line(k) * LINE,
+      at = { told, cols, top, y: (k, v) => top(k) + ARCS + (1 - v) * TALL },
+      drawn = { near: [], odd: [], bars: [], arcs: [] },
       cells = [],
-      marks = [],
-      odd = [],
-      arcs = [],
-      near = [];
-    const top = (i) => cols.line(i) * LINE,
-      y = (i, v) => top(i) + ARCS + (1 - v) * TALL;
+      labels = [];
     let path = "",
       last = null;
     for (let k = 0; k < n; k++) {
-      const i = open.get(told.start + k),
-        x = cols.x(k),
-        rows = [top(k) + FOOT + 18, top(k) + FOOT + CHIP + 40];
-      if (i === undefined) {
-        const token = board[told.start + k]?.token;
-        if (token != null) for (const at of rows) cells.push({ x, y: at, state: "old", whole: this.word(token) });
+      const i = told.at.indexOf(told.start + k),
+        token = i < 0 ? board[told.start + k]?.token : told.tokens[i],
+        edge = cols.x(k) - cols.w / 2;
+      [alone?.[i], own[i]].forEach((one, row) => {
+        const state = i < 0 ? "old" : one?.yes ? "new" : "masked",
+          place = { x: cols.x(k), y: top(k) + FOOT + 18 + row * (CHIP + 22) };
+        if (token != null && (i < 0 || one)) cells.push({ ...place, state, whole: this.word(token) });
+      });
+      if (i < 0) {
         last = null;
         continue;
       }
-      const one = own[i],
-        whole = this.word(told.tokens[i]),
-        edge = x - cols.w / 2;
-      if (one.near !== null) near.push([edge, top(k)]);
-      path += last !== null && cols.line(last) === cols.line(k) ? `V${y(k, one.theta)}` : `M${edge},${y(k, one.theta)}`;
+      const level = at.y(k, own[i].theta);
+      path += last !== null && cols.line(last) === cols.line(k) ? `V${level}` : `M${edge},${level}`;
       path += `H${edge + cols.w}`;
       last = k;
-      marks.push({
-        x,
-        w: Math.min(26, cols.w - 10),
-        foot: top(k) + ARCS + TALL,
-        value: told.confidence[i],
-        state: one.yes ? "new" : "old",
-        look: one.yes ? "" : "dx-quiet-bar",
-        words: one.anchor ? "⚓" : against(told.confidence[i], one.theta).replace(cols.w < 52 ? " %" : "", ""),
-        title: tr`${whole}: ${percent(told.confidence[i])}, threshold ${short(one.theta)}`,
-      });
-      if (alone && one.yes !== alone[i].yes) {
-        odd.push([x, top(k)]);
-        if (cols.w > 52) labels.push([x, top(k) + LINE - 15, "middle", tr`follows`]);
-      }
-      if (one.yes && !one.anchor && one.near !== null) {
-        const from = one.near - told.start,
-          far = cols.line(from) !== cols.line(k),
-          begin = far ? x + Math.sign(from - k) * cols.w : cols.x(from);
-        arcs.push(
-          `M${begin},${top(k) + ARCS - 14}Q${(begin + x) / 2},${top(k) + 12} ${x},${y(k, told.confidence[i]) - 15}`,
-        );
-      }
-      for (const [row, said] of [alone?.[i], one].entries())
-        if (said) cells.push({ x, y: rows[row], state: said.yes ? "new" : "masked", whole });
+      this.#place(own[i], alone?.[i], i, k, at, drawn, labels);
     }
-    for (let line = 0; line < cols.lines; line++) {
-      const at = line * LINE,
-        heads = [
-          tr`⚓ anchors reach ${short(told.strict)}. Up to ${told.radius} places from one, the threshold dips to \
+    const heads = [
+        tr`⚓ anchors reach ${short(told.strict)}. Up to ${told.radius} places from one, the threshold dips to \
 ${short(told.relaxed)}: neighbours follow`,
-          tr`⚓ anchors; around them a lower threshold`,
-        ];
-      if (!line) labels.push([0, 14, "start", width < 640 ? heads[1] : heads[0]]);
-      const plain = alone ? tr`one threshold of ${short(told.strict)} would write (derived)` : unknown(run);
-      labels.push([0, at + FOOT + 13, "start", plain]);
-      labels.push([0, at + FOOT + CHIP + 35, "start", tr`this run writes`]);
-      for (const v of new Set([told.strict, told.relaxed])) labels.push([LEFT - 6, y(0, v) + at + 4, "end", short(v)]);
+        tr`⚓ anchors; around them a lower threshold`,
+      ],
+      plain = alone ? tr`one threshold of ${short(told.strict)} would write (derived)` : unknown(this.run);
+    labels.push([0, 14, "start", width < 640 ? heads[1] : heads[0]]);
+    for (let from = 0; from < cols.lines * LINE; from += LINE) {
+      labels.push([0, from + FOOT + 13, "start", plain], [0, from + FOOT + CHIP + 35, "start", tr`this run writes`]);
+      for (const v of new Set([told.strict, told.relaxed]))
+        labels.push([LEFT - 6, at.y(0, v) + from + 4, "end", short(v)]);
     }
-    this.frame(cols.lines * LINE);
-    pool(this.near, near.length, () => svg("rect", "dx-lift")).forEach((box, k) =>
-      set(box, { x: near[k][0], width: cols.w, y: near[k][1] + ARCS, height: TALL }),
-    );
-    pool(this.odd, odd.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) =>
-      set(box, { x: odd[k][0] - cols.w / 2 + 1, width: cols.w - 2, y: odd[k][1] + ARCS - 18, height: LINE - ARCS + 8 }),
-    );
-    pool(this.line, 1, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((line) =>
-      set(line, { d: path }),
-    );
-    bars(this.bars, marks, TALL);
-    const leaping = pool(this.arcs, arcs.length, () => svg("path", "dx-leap"));
-    leaping.forEach((arc, k) => set(arc, { d: arcs[k] }));
-    chips(this.cells, cells, this.context.theme, cols.w - 4);
-    this.label(labels);
-    if (next) comeIn(leaping, { opacity: 0 });
+    this.chips(this.cells, cells, cols.w - 4);
+    const line = [["path", { class: "dx-eta", "data-s": "rejected", d: path }]];
+    return this.paint(cols.lines * LINE, labels, { ...drawn, line, bars: bars(drawn.bars, TALL) }).arcs;
   }
 
-  describe(t) {
-    const told = this.run.steps[t - 1]?.leaps;
-    if (!told?.at.length) return t ? tr`No place of a block is open in this step.` : tr`Before the first step.`;
+  /** An open place: its bar, the lower threshold around an anchor, and an arc from the one that it follows. */
+  #place(one, alone, i, k, { told, cols, top, y }, { near, odd: frames, bars: marks, arcs }, labels) {
+    const { w } = cols,
+      x = cols.x(k),
+      sure = told.confidence[i];
+    if (one.near !== null)
+      near.push(["rect", { class: "dx-lift", x: x - w / 2, width: w, y: top(k) + ARCS, height: TALL }]);
+    marks.push({
+      ...{ x, w: Math.min(26, w - 10), foot: top(k) + ARCS + TALL, value: sure },
+      state: one.yes ? "new" : "old",
+      look: one.yes ? "" : "dx-quiet-bar",
+      words: one.anchor ? "⚓" : against(sure, one.theta).replace(w < 52 ? " %" : "", ""),
+      title: tr`${this.word(told.tokens[i])}: ${percent(sure)}, threshold ${short(one.theta)}`,
+    });
+    if (alone && one.yes !== alone.yes) {
+      frames.push(odd(x, w, top(k) + ARCS - 18, LINE - ARCS + 8));
+      if (w > 52) labels.push([x, top(k) + LINE - 15, "middle", tr`follows`]);
+    }
+    if (!one.yes || one.anchor || one.near === null) return;
+    const from = one.near - told.start,
+      begin = cols.line(from) === cols.line(k) ? cols.x(from) : x + Math.sign(from - k) * w,
+      d = `M${begin},${top(k) + ARCS - 14}Q${(begin + x) / 2},${top(k) + 12} ${x},${y(k, sure) - 15}`;
+    arcs.push(["path", { class: "dx-leap", d }]);
+  }
+
+  sentence(told) {
     const own = this.#recorded(told),
       anchors = own.filter(({ anchor }) => anchor).length,
       follow = told.tokens.filter((_, i) => own[i].yes && !own[i].anchor && own[i].near !== null);
     if (!anchors) return tr`No anchor: only the most confident one is written.`;
-    const names = follow.map((token) => cut(glyphs(this.run.piece(token).text), 12)).join(" ");
+    const names = follow.map((token) => this.word(token, 12)).join(" ");
     return follow.length
       ? tr`Anchors: ${anchors}. Neighbours that follow below the strict threshold: ${names}.`
       : tr`Anchors: ${anchors}. No neighbour follows.`;

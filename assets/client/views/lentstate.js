@@ -1,11 +1,10 @@
 // What stands below the rows of a pass that share a state: the state and its ways to them, and how often the guess of
 // each place was right.
 
+import { LETTER } from "../player/chips.js";
 import { tr } from "../player/words.js";
 import { rightOf, tally } from "./onepass.js";
 import { R } from "./targetstates.js";
-
-const LETTER = 7.4;
 
 /** The tip of an arrow that ends at (x, y). */
 export const up = (x, y) => `M${x - 4},${y + 6}L${x},${y}L${x + 4},${y + 6}`;
