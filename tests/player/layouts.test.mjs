@@ -199,7 +199,7 @@ test("cards lie side by side in the order of their text", () => {
   assert.deepEqual([one.text, three.text], ["so ", " 4"]);
 });
 
-const pauses = await view("pauses");
+const pauses = await asset("views/pauses.js");
 const words = (...texts) =>
   texts.map((text, i) => ({ text, H: i % 3 ? 0.5 * i : null, paused: i === 2, overruled: i === 4 }));
 const FUTURES = [

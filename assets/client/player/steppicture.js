@@ -9,12 +9,14 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`. */
+/** A view names its `layers`, its words where a step has `none`, how what is new comes in (`entrance`), and the slider
+ * that stands below the drawing, if it has one (`sliding`). */
 export class StepPicture {
   layers = [];
+  entrance = { opacity: 0 };
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers);
+    this.begin(run, dom, context, this.layers, ...(this.sliding ? [this.sliding.dom] : []));
   }
 
   /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
@@ -51,7 +53,7 @@ export class StepPicture {
     this.also?.(told, step);
     endIn(this.picture); // what moves is of another step
     const fresh = told && this.draw(told, step, next);
-    if (next && fresh) comeIn(fresh, { opacity: 0 });
+    if (next && fresh) comeIn(fresh, this.entrance);
   }
 
   describe(t) {
