@@ -139,23 +139,17 @@ ${short(search.scores[k - 1])}.`;
         x2 = node < 0 ? start : x - size(item),
         bend = (x1 + x2) / 2,
         heavy = 1 + 3 * Math.min(1, search.weights[node] ?? 0.3),
-        opacity = way.has(node) || (!way.size && state) ? 0.9 : 0.3,
         d = `M${x1},${y1}C${bend},${y1} ${bend},${y} ${x2},${y}`,
-        style = `stroke-width:${heavy};opacity:${opacity}`;
-      return ["path", { d, style, "data-source": node < 0 ? "" : kind(item) }];
+        source = node < 0 ? "" : kind(item);
+      return ["path", { d, style: `stroke-width:${heavy}`, "data-source": source }];
+    }).forEach((path, i) => {
+      path.style.opacity = way.has(edges[i].node) || (!way.size && edges[i].state) ? 0.9 : 0.3;
     });
-    return render(this.circles, list, (item) => {
+    const circles = render(this.circles, list, (item) => {
       const r = size(item),
         n = visits[item.node] ?? 0,
-        look = `fill:color-mix(in srgb, var(--source) 35%, var(--panel));stroke-width:${way.has(item.node) ? 3 : 1.2}`,
-        circle = {
-          cx: item.x,
-          cy: item.y,
-          r: r.toFixed(1),
-          class: "dx-source",
-          "data-source": kind(item),
-          style: look,
-        };
+        style = "fill:color-mix(in srgb, var(--source) 35%, var(--panel))",
+        circle = { cx: item.x, cy: item.y, r: r.toFixed(1), class: "dx-source", "data-source": kind(item), style };
       return [
         {},
         ["title", {}, tr`visits: ${n}`],
@@ -163,6 +157,8 @@ ${short(search.scores[k - 1])}.`;
         ["text", { ...MIDDLE, x: item.x, y: item.y + 4 }, r > 8 ? n : ""],
       ];
     });
+    circles.forEach((group, i) => (group.childNodes[1].style.strokeWidth = way.has(list[i].node) ? 3 : 1.2));
+    return circles;
   }
 
   /** What the same search drafts in the table as it was loaded, and what of it the target would have kept. */
