@@ -43,9 +43,7 @@ export class Operators extends StepPicture {
     if (!hurry) ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
   }
 
-  told({ operators }) {
-    return operators?.decoders;
-  }
+  told = ({ operators }) => operators?.decoders;
 
   #colours() {
     const { theme } = this.context,

@@ -61,9 +61,7 @@ networks.`);
     if (!this.moved) this.count.set(durations(this.turns.filter(Boolean)).m || 3);
   }
 
-  told(step) {
-    return turn(step);
-  }
+  told = turn;
 
   also() {
     this.#middle(this.t);

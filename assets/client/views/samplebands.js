@@ -42,9 +42,7 @@ export class SampleBands extends StepPicture {
     this.begin(run, dom, context, ["key", "plain", "bars", "cells", this.store.root]);
   }
 
-  told({ suffixes }) {
-    return suffixes?.samples.length ? suffixes : null;
-  }
+  told = ({ suffixes }) => suffixes?.samples.length && suffixes;
 
   /** What the whole run comes to: samples, tokens of the longest one, of the longest suffix. */
   #extent() {

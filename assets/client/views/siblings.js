@@ -38,9 +38,7 @@ export class Siblings extends StepPicture {
     super.show(t, hurry);
   }
 
-  told({ draws }) {
-    return draws?.nodes.length ? draws.nodes : null;
-  }
+  told = ({ draws }) => draws?.nodes.length && draws.nodes;
 
   /** The node that a person chose, else the one with the most draws. */
   #at(nodes) {

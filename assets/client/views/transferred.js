@@ -8,6 +8,7 @@ import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted } from "./onepass.js";
 
 export const view = {
   name: "Transferred",
@@ -48,10 +49,7 @@ export function tally(steps, row) {
 export class Transferred extends StepPicture {
   layers = ["tall", "plain", "lines", "halves", "bars", "cells", "hops", "ends"];
   none = tr`Nothing was guessed for this call.`;
-
-  told({ transfer, tree }) {
-    return tree && transfer?.tokens?.[0]?.length ? transfer : null;
-  }
+  told = ({ transfer, tree }) => tree && transfer?.tokens?.[0]?.length && transfer;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -133,24 +131,22 @@ export class Transferred extends StepPicture {
 
   /** What the columns stand on, and what was written over them. */
   #ends({ source }, tree, { m, wide, left, w, first, foot, x, labels }) {
-    const own = rowsOf(tree).rows.slice(tree.tokens.length),
-      kept = tree.emitted.length - own.length,
-      path = tree.tokens.map((_, row) => row).filter((row) => row && tree.accepted[row]),
-      before = [
+    const path = tree.tokens.map((_, row) => row).filter((row) => row && tree.accepted[row]),
+      end = (i) => (i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2),
+      before = ([token, y]) => {
+        const whole = this.word(token);
+        return { x: x(0), y, state: "old", whole, text: first < w ? cut(whole, 4) : undefined };
+      };
+    const items = [
+      ...[
         [source, foot + 6],
         [tree.tokens[0], 4],
-      ];
-    const items = [
-      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.word(token), wide: first })),
+      ].map(before),
       ...Array.from({ length: m }, (_, i) => ({ x: x(i + 1), y: foot + 6, state: "masked", whole: "?" })),
-      ...tree.emitted.map((token, i) => ({
-        x: i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2,
-        y: 4,
-        state: i < kept ? "accepted" : own[i - kept].state,
-        whole: this.word(token, i < m || wide ? 99 : 4),
-        sign: wide || i < m,
-      })),
-    ].map((item) => ({ ...item, text: item.wide < w ? cut(item.whole, 4) : undefined }));
+      ...emitted(this, tree, end).map((item, i) =>
+        i < m || wide ? item : { ...item, sign: false, whole: cut(item.whole, 4) },
+      ),
+    ];
     this.chips(this.ends, items, w - 4);
     path.forEach((row, i) => {
       if (tree.ranks?.[row] > 0) labels.push([x(i + 1), ROOF - 10, "middle", tr`guess ${tree.ranks[row] + 1}`]);

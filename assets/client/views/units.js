@@ -70,9 +70,7 @@ export class Units extends StepPicture {
     return this.run.steps[index]?.unit ?? { sure: [], start: 0, written: 0, beta: 1 };
   }
 
-  told() {
-    return tiles(this.run, this.t);
-  }
+  told = () => tiles(this.run, this.t);
 
   also(made) {
     const { sure, beta, written } = this.#window(this.t - 1),

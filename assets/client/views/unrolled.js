@@ -9,6 +9,7 @@ import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted } from "./onepass.js";
 
 export const view = { name: "Unrolled", title: "One layer, run k times", place: 60, needs: ["unrolled"] };
 
@@ -36,10 +37,7 @@ export function broke({ tokens, accepted }) {
 export class Unrolled extends StepPicture {
   layers = ["plain", "paths", "parts", "beads", "cells", "crack"];
   none = tr`The model read; the layer drafted nothing.`;
-
-  told({ unrolled, tree }) {
-    return tree && unrolled?.drafts.length ? unrolled : null;
-  }
+  told = ({ unrolled, tree }) => tree && unrolled?.drafts.length && unrolled;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -125,8 +123,7 @@ export class Unrolled extends StepPicture {
 
   /** Tokens: what each column says, what went into it, and what was written. */
   #cells({ read, drafts, chances }, tree, { k, w, x, wide, labels }) {
-    const { rows, accepted } = rowsOf(tree),
-      own = rows.slice(tree.tokens.length),
+    const { rows } = rowsOf(tree),
       items = [{ x: x(0), y: SAYS, state: "old", whole: this.word(read[0]) }];
     for (let i = 1; i <= k; i++) {
       const share = w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]);
@@ -134,11 +131,8 @@ export class Unrolled extends StepPicture {
       items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.word(read[i - 1]) });
       labels.push([x(i), SAYS + CHIP + 18, "middle", share]);
     }
-    tree.emitted.forEach((token, i) => {
-      const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
-      items.push({ x: x(i + 1), y: 4, state, whole: this.word(token), sign: wide });
-    });
-    return this.chips(this.cells, items, w - 4);
+    const ends = emitted(this, tree, (i) => x(i + 1)).map((item) => ({ ...item, sign: wide }));
+    return this.chips(this.cells, [...items, ...ends], w - 4);
   }
 
   /** Where the chain broke. */

@@ -40,9 +40,7 @@ export class Watched extends StepPicture {
     return this.sliding.decided(this.run.steps[t - 1].choice?.chosen === "all-in", t);
   }
 
-  told({ watched }) {
-    return watched?.tokens.length ? watched : null;
-  }
+  told = ({ watched }) => watched?.tokens.length && watched;
 
   also(told) {
     const { steps } = this.run,
