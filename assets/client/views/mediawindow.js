@@ -28,7 +28,8 @@ export class GuessWindow extends StepPicture {
   layers = ["tiles", "flows"];
 
   /** What a step tested, if that was recorded. */
-  told = ({ tree, media, commits }) => media?.colours && commits?.tokens.length && tree?.tokens.length > 1 ? rowsOf(tree) : null;
+  told = ({ tree, media, commits }) =>
+    media?.colours && commits?.tokens.length && tree?.tokens.length > 1 ? rowsOf(tree) : null;
 
   draw({ rows, accepted }, { media, commits }) {
     const narrow = this.width < 760,

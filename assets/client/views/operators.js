@@ -4,13 +4,12 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { MIDDLE, render } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { lanesOf } from "./operatorlanes.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
-import { columnsOf, layout } from "./operatorslayout.js";
+import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
 
 export const view = {
   name: "Operators",
@@ -20,6 +19,11 @@ export const view = {
 };
 
 const STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
+
+const RUNS = { "stroke-dasharray": "none", style: "fill:var(--span-fed);stroke:none" },
+  SKIPPED = { "stroke-dasharray": "3 3", style: "fill:none;stroke:var(--muted)" };
+const label = (ran) => (ran ? tr`runs` : tr`skipped`);
+const ARROW = "stroke:var(--span-fed);stroke-width:2;fill:none;opacity:1";
 
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
@@ -76,10 +80,23 @@ export class Operators extends StepPicture {
       "rect",
       { rx: 2, ...box, style: `fill:var(--${k ? "span-fed" : "accent"});stroke:none` },
     ]);
-    lanesOf(this, made);
+    this.#lanes(made);
     this.chips(this.tokens, made.tokens, 64);
     this.frame(made.height, made.labels);
     return [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1);
+  }
+
+  /** For each token whether the network that makes G ran, and the G that it used; what is kept goes along a line. */
+  #lanes({ nets, keeps, maps }) {
+    render(this.nets, nets, ({ x, y, ran }) => [
+      {},
+      ["rect", { ...(ran ? RUNS : SKIPPED), rx: 5, height: NET, width: 58, x: x - 29, y }],
+      ["text", { ...MIDDLE, x, y: y + 16, style: `fill:var(--${ran ? "panel" : "muted"})` }, label(ran)],
+      ["path", { d: ran ? `M${x},${y + NET}v9m-4,-5l4,5l4,-5` : "", style: ARROW }],
+    ]);
+    render(this.keeps, keeps, (d) => ["path", { d, style: "stroke:var(--accent);stroke-width:4;opacity:1" }]);
+    const map = { width: MAP, height: MAP, style: "image-rendering:pixelated" };
+    render(this.maps, maps, (one) => ["image", { ...map, ...one }]);
   }
 
   /** The head whose G moves most without a cache, over the run as far as it goes. */

@@ -11,8 +11,7 @@ import { MIDDLE, render } from "../player/render.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { after, drafts, fates, lines, shown, trail, why } from "./searched.js";
-import { LINE, successors } from "./successors.js";
+import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 
 export const view = {
   name: "SearchTree",
@@ -134,7 +133,7 @@ ${short(search.scores[k - 1])}.`;
     for (const { state, start, y, text } of below) if (!state) labels.push([start + 4, y + 4, "start", text]);
     const edges = below.filter(({ parent, from }) => parent || from);
     render(this.threads, edges, (item) => {
-      const { parent, node, state, start, x, y } = item,
+      const { parent, node, start, x, y } = item,
         [x1, y1] = parent ? [list[parent].end + 2, list[parent].y] : [item.from, y],
         x2 = node < 0 ? start : x - size(item),
         bend = (x1 + x2) / 2,

@@ -8,8 +8,7 @@ import { write } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { track } from "../player/sliding.js";
 import { tr } from "../player/words.js";
-import { BOLD, growthLines } from "./slotlines.js";
-import { sky, strips } from "./slotsky.js";
+import { BOLD, growthLines, sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
 export const view = {
