@@ -1,7 +1,6 @@
 // What a store of n-grams held after the suffixes of one call: for each suffix along the path that was kept the
 // distribution that was remembered, and what became of the tokens that were drawn from it.
 
-import { chips } from "../player/chips.js";
 import { cut } from "../player/codec.js";
 import { svg } from "../player/dom.js";
 import { render } from "../player/render.js";
@@ -29,8 +28,8 @@ export function listed({ tokens, q, drawn, why }, rows = ROWS) {
 const columnsOf = (width) => Math.max(1, Math.floor((width - CARD) / APART) + 1);
 
 export class Remembered {
-  constructor(theme) {
-    Object.assign(this, { theme, squares: svg("g"), bars: svg("g"), boxes: svg("g") });
+  constructor() {
+    Object.assign(this, { squares: svg("g"), bars: svg("g"), boxes: svg("g") });
     this.root = svg("g", {}, this.squares, this.bars, this.boxes);
   }
 
@@ -38,20 +37,20 @@ export class Remembered {
     return 6 + (columnsOf(width) > 1 ? 1 : 2) * (HEAD + ROWS * ROW);
   }
 
-  /** One card for each key of a step of a sample, as many as have room from `y` on; whole: of a token, shade: the style
-   * of a box for a suffix, labels: gets the words. */
-  show({ sample, tokens, suffix, keys }, { width, y }, whole, shade, labels) {
-    const columns = columnsOf(width),
+  /** One card for each key of a step of a sample, as many as have room from `y` on; view: whose picture it is, shade: the
+   * style of a box for a suffix, labels: gets the words. */
+  show({ sample, tokens, suffix, keys }, { width, y }, view, shade, labels) {
+    const whole = (token) => view.word(token),
+      columns = columnsOf(width),
       narrow = columns === 1, // two cards stand on each other
       shown = keys.slice(0, Math.max(2, columns)),
       boxes = [],
       bars = [],
       at = (i) => ({ x: 4 + (i % columns) * APART, top: y + 22 + Math.floor(i / columns) * (HEAD + ROWS * ROW) });
     const none = tr`sample ${sample + 1}: no known suffix`,
-      head = narrow
-        ? tr`sample ${sample + 1}: boxes were drawn`
-        : tr`this call, sample ${sample + 1}: boxes were drawn`;
-    labels.push([4, y + 8, "start", keys.length ? head : none]);
+      short = tr`sample ${sample + 1}: boxes were drawn`,
+      long = tr`this call, sample ${sample + 1}: boxes were drawn`;
+    labels.push([4, y + 8, "start", keys.length ? (narrow ? short : long) : none]);
     shown.forEach((key, i) => {
       const { x, top } = at(i);
       labels.push([x + 20, top + 16, "start", tr`after ${key.key.map((token) => cut(whole(token), 7)).join(" ")}`]);
@@ -79,6 +78,6 @@ export class Remembered {
       return ["rect", { width: 14, height: 14, x, y: top + 5, style: shade(key.length) }];
     });
     render(this.bars, bars, (bar) => [{ "data-s": "q" }, ["rect", { rx: 2, ...bar }]]);
-    chips(this.boxes, boxes, this.theme, 99);
+    view.chips(this.boxes, boxes, 99);
   }
 }
