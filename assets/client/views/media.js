@@ -106,13 +106,13 @@ export class Media {
       shade = (code) => shades[Math.round((code / this.top) * (shades.length - 1))].fill;
     const fill = (i) => values[i] >= 0 && (media.colours?.[values[i]] ?? shade(values[i]));
     cells(pen, frame, fill, (i) => (guesses.has(i) ? GUESS : 0));
-    if (!media) return [tr`This run: many guesses tested per call`, this.#reached(0)];
+    const title = tr`This run: many guesses tested per call`;
+    if (!media) return [title, this.#reached(0)];
     if (media.colours) this.#marks(pen, frame);
     boxes(pen, media.boxes ?? [], frame);
     const known = values.filter((code) => code >= 0).length - guesses.size;
-    return media.colours
-      ? [tr`This run: many guesses tested per call`, this.#reached(frame.t, known, values.length)]
-      : [tr`Grid of picture tokens`, tr`shade: code number, 0 to ${number(this.top)}`];
+    if (media.colours) return [title, this.#reached(frame.t, known, values.length)];
+    return [tr`Grid of picture tokens`, tr`shade: code number, 0 to ${number(this.top)}`];
   }
 
   /** The outline of what the latest step wrote; a corner where it put its own token for a refused guess. */
