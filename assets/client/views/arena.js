@@ -8,7 +8,7 @@ import { render, write } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
-export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
+export const view = { title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 
 const HALF = 0.5, // a first part larger than this share of its column is cut off below
   INK = "--ink:var(--text)";

@@ -11,7 +11,7 @@ import { render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Entering", title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
+export const view = { title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
 
 const WIDE = {
     side: 150,

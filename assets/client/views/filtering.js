@@ -11,12 +11,7 @@ import { bars } from "../player/strips.js";
 import { tr } from "../player/words.js";
 import { layout, TALL } from "./filteringlayout.js";
 
-export const view = {
-  name: "Filtering",
-  title: "A trained filter says what is final",
-  place: 54,
-  needs: ["filtering"],
-};
+export const view = { title: "A trained filter says what is final", place: 54, needs: ["filtering"] };
 
 const PLAIN = 0.8; // what the published filter amounts to
 

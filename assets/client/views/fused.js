@@ -14,12 +14,7 @@ import { below, deepest, firstGuesses, vocabulary } from "./guessable.js";
 import { tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
-export const view = {
-  name: "Fused",
-  title: "Three layers of the target, then its own outputs",
-  place: 61,
-  needs: ["fused"],
-};
+export const view = { title: "Three layers of the target, then its own outputs", place: 61, needs: ["fused"] };
 
 const LISTS = 44, // from the top
   LINE = 27,

@@ -11,7 +11,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
 
-export const view = { name: "Fusion", title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };
+export const view = { title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };
 
 const NARROW = 980; // three rankings side by side need more
 

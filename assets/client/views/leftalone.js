@@ -10,7 +10,7 @@ import { tr } from "../player/words.js";
 import { CARD, layout } from "./leftalonelayout.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
+export const view = { title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
 export class LeftAlone extends StepPicture {
   layers = ["tail", "own", "alone", "tabs", "cuts"];

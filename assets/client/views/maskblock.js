@@ -10,7 +10,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted, guesses, refused, ways } from "./onepass.js";
 
-export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
+export const view = { title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
 
 const NARROW = 620,
   WIDEST = 128, // of a slot, in CSS pixels

@@ -9,7 +9,7 @@ import { ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { GuessWindow } from "./mediawindow.js";
 
-export const view = { name: "Media", title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
+export const view = { title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
 
 const ROOM = 336, // pixels that a picture takes if it can
   GAP = 36, // between pictures

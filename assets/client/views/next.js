@@ -5,12 +5,7 @@ import { el, setText } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { bars } from "./details.js";
 
-export const view = {
-  name: "Next",
-  title: "The next token, and what else it could be",
-  place: 168,
-  needs: ["candidates+growing"],
-};
+export const view = { title: "The next token, and what else it could be", place: 168, needs: ["candidates+growing"] };
 
 export class Next {
   load(run, dom, context) {

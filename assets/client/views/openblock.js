@@ -6,7 +6,7 @@ import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "OpenBlock", title: "The block that is being filled", place: 152, needs: ["openblock"] };
+export const view = { title: "The block that is being filled", place: 152, needs: ["openblock"] };
 
 const LEAST = 46, // of a column, in CSS pixels, as far as ROWS allow
   WIDEST = 104,

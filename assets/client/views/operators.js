@@ -11,12 +11,7 @@ import { tr } from "../player/words.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
 import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
 
-export const view = {
-  name: "Operators",
-  title: "Attention operator G of every layer and head",
-  place: 121,
-  needs: ["operators"],
-};
+export const view = { title: "Attention operator G of every layer and head", place: 121, needs: ["operators"] };
 
 const STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
 

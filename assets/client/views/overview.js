@@ -8,7 +8,7 @@ import { levelOf, ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { scoreControls } from "./dial.js";
 
-export const view = { name: "Overview", title: "All steps at once", place: 161, needs: ["masked"] };
+export const view = { title: "All steps at once", place: 161, needs: ["masked"] };
 
 const NUMBER = 34; // pixels that a number needs
 

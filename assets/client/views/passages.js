@@ -7,7 +7,7 @@ import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { Leaning } from "./leaning.js";
 
-export const view = { name: "Passages", title: "Passages that were retrieved", place: 114, needs: ["opinions"] };
+export const view = { title: "Passages that were retrieved", place: 114, needs: ["opinions"] };
 
 const TALL = 56,
   W = 92,

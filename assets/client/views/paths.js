@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] };
+export const view = { title: "Paths side by side", place: 158, needs: ["branches"] };
 
 const LEFT = 34,
   TOP = 42,

@@ -11,7 +11,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { onLines } from "./onlines.js";
 
-export const view = { name: "Pauses", title: "Greedy, with pauses to look ahead", place: 65, needs: ["pause"] };
+export const view = { title: "Greedy, with pauses to look ahead", place: 65, needs: ["pause"] };
 
 const LETTER = 8.43, // width of one in the code
   TOP = 44,

@@ -9,7 +9,7 @@ import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
+export const view = { title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
 
 const NARROW = 700, // a panel without room for the names of the rows
   NAMED = 142, // of these names

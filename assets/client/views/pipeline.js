@@ -13,12 +13,7 @@ import { DEVICES, median } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 import { durations, flow, SIDES, step3, turn } from "./stages.js";
 
-export const view = {
-  name: "Pipeline",
-  title: "Attention and FFN on separate workers",
-  place: 82,
-  needs: ["intervals.microbatch"],
-};
+export const view = { title: "Attention and FFN on separate workers", place: 82, needs: ["intervals.microbatch"] };
 
 const ROW = 26,
   HEAD = 22,

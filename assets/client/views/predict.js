@@ -6,7 +6,7 @@ import { el, setText } from "../player/dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../player/predict.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
+export const view = { title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 
 const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
 keyboard), then Reveal.`;

@@ -8,7 +8,7 @@ import { remember, remembered } from "../player/remember.js";
 import { tr, translated } from "../player/words.js";
 import { amount, below, NOT, SLACK, standings, untimed, WORDS } from "./standings.js";
 
-export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
+export const view = { title: "Race", place: "toolbar", needs: [] };
 
 const PAUSE = 250; // milliseconds between two tables while the runs play
 

@@ -11,7 +11,7 @@ import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] };
+export const view = { title: "The draft, read twice", place: 43, needs: ["reflection"] };
 
 const STRIP = 30,
   TOP = 66,

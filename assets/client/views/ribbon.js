@@ -5,7 +5,7 @@ import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
 import { swatch } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
+export const view = { title: "Decision at each step", place: 150, needs: ["choice"] };
 
 const H = 110,
   BAND = 18, // units of the drawing; x runs over steps

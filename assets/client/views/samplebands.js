@@ -9,7 +9,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { Remembered } from "./remembered.js";
 
-export const view = { name: "SampleBands", title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
+export const view = { title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for calls beside the bands

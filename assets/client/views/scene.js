@@ -6,7 +6,7 @@ import { fill } from "../player/pixels.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] };
+export const view = { title: "The scene and who reads it", place: 17, needs: ["scene"] };
 
 const STAGES = {
   segment: tr`where words are`,

@@ -10,7 +10,7 @@ import { together } from "../player/together.js";
 import { tr, translated } from "../player/words.js";
 import { CacheRows } from "./cacherows.js";
 
-export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
+export const view = { title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
 const LETTER = 7, // pixels of one, on average
   LEAST = 620,

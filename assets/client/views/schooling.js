@@ -10,7 +10,6 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = {
-  name: "Schooling",
   title: "The longer it was trained, the longer its guesses hold",
   place: 49,
   needs: ["schooling"],

@@ -13,12 +13,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 
-export const view = {
-  name: "SearchTree",
-  title: "A table that learns, searched for drafts",
-  place: 51,
-  needs: ["table_search"],
-};
+export const view = { title: "A table that learns, searched for drafts", place: 51, needs: ["table_search"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for bars left of the tree

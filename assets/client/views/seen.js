@@ -8,7 +8,7 @@ import { inOrder } from "../player/rounds.js";
 import { tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
 
-export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
+export const view = { title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
 
 const GAP = "▢",
   OURS = ["forced", "withdrawn"]; // not a step's own

@@ -11,12 +11,7 @@ import { checked, lent, up } from "./lentstate.js";
 import { emitted, guesses, refused, ways } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
-export const view = {
-  name: "SharedState",
-  title: "One learned state for all masks",
-  place: 63,
-  needs: ["sharedstate"],
-};
+export const view = { title: "One learned state for all masks", place: 63, needs: ["sharedstate"] };
 
 const NARROW = 620,
   WIDEST = 170, // of a row, in CSS pixels

@@ -9,7 +9,7 @@ import { short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] };
+export const view = { title: "One draw after the other", place: 46, needs: ["draws"] };
 
 const TOP = 48,
   TALL = 110,

@@ -11,7 +11,7 @@ import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
-export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["requests"] };
+export const view = { title: "Experts known ahead", place: 80, needs: ["requests"] };
 
 const LEAST = 19, // width of a token, in CSS pixels
   MOST = 40,

@@ -9,12 +9,7 @@ import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = {
-  name: "Staircase",
-  title: "Drafting stops where a refusal is likely",
-  place: 42,
-  needs: ["stopping"],
-};
+export const view = { title: "Drafting stops where a refusal is likely", place: 42, needs: ["stopping"] };
 
 const TOP = 52,
   TALL = 150,

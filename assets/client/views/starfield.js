@@ -11,12 +11,7 @@ import { tr } from "../player/words.js";
 import { BOLD, growthLines, sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
-export const view = {
-  name: "Starfield",
-  title: "Slots of a memory that light up",
-  place: 122,
-  needs: ["routing.memory"],
-};
+export const view = { title: "Slots of a memory that light up", place: 122, needs: ["routing.memory"] };
 
 const SKY = 330,
   LEFT = 74, // of the sky: the name of its rows

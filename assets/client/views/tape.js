@@ -7,7 +7,7 @@ import { el } from "../player/dom.js";
 import { LETTER, StepMap } from "../player/stepmap.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Tape", title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
+export const view = { title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
 
 const BARS = 150, // room for the bars on the right, where the panel is wide
   NARROW = 560;

@@ -7,7 +7,7 @@ import { reading } from "../player/reading.js";
 import { tr } from "../player/words.js";
 import { rightAt } from "./asked.js";
 
-export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
+export const view = { title: "Answer", place: 40, needs: [] };
 
 const LONG = 12; // open positions in a row that are drawn one by one
 const MOST = 420; // pixels; a longer answer scrolls

@@ -8,7 +8,7 @@ import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Budgets, width } from "./budgets.js";
 
-export const view = { name: "Thermometer", title: "Tokens kept", place: 155, needs: ["truncation"] };
+export const view = { title: "Tokens kept", place: 155, needs: ["truncation"] };
 
 const H = 290, // units of the drawing
   BASE = 256,

@@ -6,12 +6,7 @@ import { el, setText } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
-export const view = {
-  name: "Thoughts",
-  title: "Steps of the thought",
-  place: 154,
-  needs: ["spans.thought", "spans.reflection"],
-};
+export const view = { title: "Steps of the thought", place: 154, needs: ["spans.thought", "spans.reflection"] };
 
 export class Thoughts {
   load(run, dom, context) {

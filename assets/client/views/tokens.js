@@ -13,7 +13,7 @@ import { Picking } from "./picking.js";
 import { Sheet } from "./sheet.js";
 import { inSight, NARROW, rowsSeen, scrolledTo, typicalOf } from "./tokenslayout.js";
 
-export const view = { name: "Tokens", title: "", place: 20, needs: [] };
+export const view = { title: "", place: 20, needs: [] };
 
 export class Tokens {
   load(run, dom, context) {

@@ -10,12 +10,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 
-export const view = {
-  name: "Transferred",
-  title: "Guesses refined by the upper layers",
-  place: 53,
-  needs: ["transfer"],
-};
+export const view = { title: "Guesses refined by the upper layers", place: 53, needs: ["transfer"] };
 
 const ROOF = 52, // heights of the parts from top to bottom, in CSS pixels
   FLOOR = 32, // of a layer that is read

@@ -11,7 +11,7 @@ import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
 import { layout, NODE, TAIL } from "./treelayout.js";
 
-export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
+export const view = { title: "Draft tree", place: 120, needs: ["tree"] };
 
 const CHAR = 7.3; // of the monospaced letters
 

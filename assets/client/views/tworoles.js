@@ -9,7 +9,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted, refused, shareIn, ways } from "./onepass.js";
 
-export const view = { name: "TwoRoles", title: "One model in two roles", place: 64, needs: ["tworoles"] };
+export const view = { title: "One model in two roles", place: 64, needs: ["tworoles"] };
 
 const WIDEST = 128, // of a place, in CSS pixels
   BARS = 64, // height of a probability of 1

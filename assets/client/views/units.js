@@ -9,7 +9,7 @@ import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["unit"] };
+export const view = { title: "Units written at once", place: 115, needs: ["unit"] };
 
 const TOP = 22,
   TALL = 84, // of the bars

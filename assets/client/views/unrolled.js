@@ -11,7 +11,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 
-export const view = { name: "Unrolled", title: "One layer, run k times", place: 60, needs: ["unrolled"] };
+export const view = { title: "One layer, run k times", place: 60, needs: ["unrolled"] };
 
 const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
   HEAD = 102,

@@ -10,7 +10,7 @@ import { tr } from "../player/words.js";
 import { converging } from "./converging.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] };
+export const view = { title: "Paths and votes", place: 157, needs: ["vote"] };
 
 const COLOURS = 7, // of answers; the last is for all others
   STRIP = 96, // height of the likeliest block of the strip

@@ -9,7 +9,7 @@ import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Watched", title: "The answer before the end", place: 56, needs: ["watched"] };
+export const view = { title: "The answer before the end", place: 56, needs: ["watched"] };
 
 const TOP = 34,
   PLOT = 128, // the mean lead over forwards

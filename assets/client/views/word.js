@@ -11,7 +11,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { letterCalls } from "./wordcalls.js";
 
-export const view = { name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] };
+export const view = { title: "The picture and what is read", place: 16, needs: ["sight"] };
 
 const WIDE = 900, // of a panel in which the parts stand side by side
   MOST = 620, // of the picture

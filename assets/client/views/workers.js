@@ -11,7 +11,7 @@ import { tr, translated } from "../player/words.js";
 import { Dial, formula, size } from "./dial.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["tiling"] };
+export const view = { title: "Tiles by worker", place: 83, needs: ["tiling"] };
 
 const HIGH = 92, // of a chart with many workers
   LINE = 24, // of the line of all tiles
