@@ -62,10 +62,8 @@ export class Origins {
   }
 
   #name({ kind, label = "", key = [] }) {
-    const looked = key
-      .slice(-3)
-      .map((token) => cut(this.#piece(token), 6))
-      .join(" ");
+    const last = key.slice(-3).map((token) => cut(this.#piece(token), 6)),
+      looked = last.join(" ");
     return label || (kind === "table" || !NAMES[kind] ? `${looked} →` : tr`after ‘${looked}’`);
   }
 
@@ -168,23 +166,17 @@ export class Origins {
 
   /** Lifts the threads of a node or of a cell that is pointed at. */
   lift({ row, line, cell }) {
-    for (const path of this.threads.childNodes) {
-      const { dataset } = path,
-        ofCell = line !== undefined && dataset.line === line && dataset.cell === cell,
-        hot = row !== undefined ? dataset.row === row : ofCell;
-      path.classList.toggle("dx-hot", hot);
-    }
+    const ofCell = ({ dataset }) => line !== undefined && dataset.line === line && dataset.cell === cell,
+      hot = row === undefined ? ofCell : ({ dataset }) => dataset.row === row;
+    for (const path of this.threads.childNodes) path.classList.toggle("dx-hot", hot(path));
   }
 
   #tell(source) {
-    const words = (tokens) => tokens.map((token) => this.#piece(token) || "–").join(", ");
-    return [
-      `${NAMES[source.kind]?.() ?? source.kind}: ${source.name}`,
-      source.tokens.length && words(source.tokens),
-      source.renewed && tr`after this step: ${words(source.after)}`,
-    ]
-      .filter(Boolean)
-      .join("\n");
+    const words = (tokens) => tokens.map((token) => this.#piece(token) || "–").join(", "),
+      lines = [`${NAMES[source.kind]?.() ?? source.kind}: ${source.name}`];
+    if (source.tokens.length) lines.push(words(source.tokens));
+    if (source.renewed) lines.push(tr`after this step: ${words(source.after)}`);
+    return lines.join("\n");
   }
 }
 
@@ -194,28 +186,24 @@ export class Origins {
  * above it. */
 export function threads({ sources, states, at, x, y, left, w, pitch, cells, above, over }) {
   const cellAt = (line, cell) => ({ x: x + left + 6 + cell * pitch, y: y + line * LINE });
-  const all = sources.flatMap(({ links, kind }, line) =>
-    links
-      .filter(([row, cell]) => at(row) && (!above || (cell >= 0 && cell < cells)))
-      .map(([row, cell]) => ({ kind, row, line, cell, from: cell < 0 ? null : cellAt(line, cell) })),
-  );
-  return all.map(({ kind, row, line, cell, from }) => {
+  const draw = (kind, row, line, cell) => {
     const to = at(row),
-      end = over ? { x: to.x + to.w / 2, y: to.y } : { x: to.x, y: to.y + to.h / 2 };
-    const down = !from ? 0 : end.y >= from.y + H / 2 ? 1 : -1,
+      from = cell < 0 ? null : cellAt(line, cell),
+      end = over ? { x: to.x + to.w / 2, y: to.y } : { x: to.x, y: to.y + to.h / 2 },
+      down = !from ? 0 : end.y >= from.y + H / 2 ? 1 : -1,
       start = from
         ? { x: from.x + w / 2, y: from.y + (down > 0 ? H : 0) }
-        : { x: x + left, y: y + line * LINE + H / 2 };
-    const bend = over
-      ? `${start.x},${start.y + 30} ${end.x},${end.y - 30}`
-      : `${start.x + (from ? 0 : 50)},${start.y + 26 * down} ${end.x - 60},${end.y}`;
-    return {
-      d: `M${start.x},${start.y}C${bend} ${end.x},${end.y}`,
-      "data-source": kind,
-      "data-fate": states[row],
-      "data-row": row,
-      "data-line": line,
-      "data-cell": cell,
-    };
-  });
+        : { x: x + left, y: y + line * LINE + H / 2 },
+      bend = over
+        ? `${start.x},${start.y + 30} ${end.x},${end.y - 30}`
+        : `${start.x + (from ? 0 : 50)},${start.y + 26 * down} ${end.x - 60},${end.y}`,
+      d = `M${start.x},${start.y}C${bend} ${end.x},${end.y}`,
+      of = { "data-source": kind, "data-fate": states[row], "data-row": row, "data-line": line, "data-cell": cell };
+    return { d, ...of };
+  };
+  return sources.flatMap(({ links, kind }, line) =>
+    links
+      .filter(([row, cell]) => at(row) && (!above || (cell >= 0 && cell < cells)))
+      .map(([row, cell]) => draw(kind, row, line, cell)),
+  );
 }

@@ -112,8 +112,8 @@ export class Overview extends StepMap {
   describe(t) {
     const { run, from } = this,
       places = run.board(t).slice(from, from + this.columns),
-      done = places.filter(({ token }) => token !== null).length;
-    const said = tr`${done} of ${places.length} places are written after ${t} of ${run.length} steps.`,
+      done = places.filter(({ token }) => token !== null).length,
+      said = tr`${done} of ${places.length} places are written after ${t} of ${run.length} steps.`,
       limit = run.lanes.get(this.name)?.threshold ?? null;
     return this.name === "entropy" && limit !== null
       ? tr`${said} A place is written once its entropy is at most ${number(limit)} nats, and always the lowest.`
