@@ -56,6 +56,7 @@ export class Operators extends StepPicture {
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
       which = this.#furthest(),
+      texts = textsOf(run, t),
       drawn = (one) => ({ held: one.last.held, href: pictured(one, which, this.#colours()) }),
       lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
         .filter(({ maps }) => maps.some(Boolean))
@@ -67,14 +68,14 @@ export class Operators extends StepPicture {
             own,
             title: this.#title(own, held, maps, narrow),
             where: this.#where(which),
-            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(own, steps[i]) }),
+            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(texts, own, steps[i]) }),
           };
         }),
       made = layout(columns, lanes, timesOf(run, run.length));
-    render(this.times, made.times, ({ k, ...box }) => [
-      "rect",
-      { rx: 2, ...box, style: `fill:var(--${k ? "span-fed" : "accent"});stroke:none` },
-    ]);
+    render(this.times, made.times, ({ k, ...box }) => {
+      const style = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
+      return ["rect", { rx: 2, ...box, style }];
+    });
     this.#lanes(made);
     this.chips(this.tokens, made.tokens, 64);
     this.frame(made.height, made.labels);
@@ -116,29 +117,20 @@ export class Operators extends StepPicture {
     return tr`This run: the network makes G`;
   }
 
-  #token(own, step) {
-    const texts = (this.texts ??= {}),
-      at = texts[this.t] ?? (this.texts = { [this.t]: textsOf(this.run, this.t) })[this.t],
-      { commits } = this.run.steps[step - 1],
+  #token(texts, own, step) {
+    const { commits } = this.run.steps[step - 1],
       place = (commits?.positions[0] ?? 0) - this.run.prompt.length,
-      token = at[own ? 0 : 1][place],
-      first = differ(at);
-    return {
-      state: place === first && !own ? "rejected" : "old",
-      whole: token == null || token < 0 ? "–" : this.#word(token),
-    };
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text, 12);
+      token = texts[own ? 0 : 1][place],
+      whole = token == null || token < 0 ? "–" : glyphs(this.run.piece(token).text, 12);
+    return { state: place === differ(texts) && !own ? "rejected" : "old", whole };
   }
 
   #strip(maps, { name, stamp, canvas, layers, node }, other) {
     node.hidden = !maps;
     if (!maps) return;
     const held = maps.last.held && !other,
-      whole = width(maps);
-    const own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
+      whole = width(maps),
+      own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
     setText(name, other ? tr`No cache: G made again; since the prompt it has moved` : own);
     stamp.hidden = !held;
     set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });

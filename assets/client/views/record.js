@@ -109,17 +109,14 @@ export class RecordTable {
     if (known.length < 2) return "";
     const bars = some(known, BARS),
       top = Math.max(...known.map(([, value]) => Math.abs(value))) || 1;
+    const drawn = bars.map(([i, value], n) => {
+      const height = Math.max(1, (Math.abs(value) / top) * 22),
+        fill = i === this.t - 1 ? "var(--accent)" : "var(--muted)";
+      return svg("rect", { x: n * 4, y: 24 - height, width: 3, height, fill, "fill-opacity": i < this.t ? 1 : 0.35 });
+    });
     const w = bars.length * 4,
-      picture = svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img" });
-    set(picture, { "aria-label": tr`over the steps, at most ${number(top)}` });
-    picture.append(
-      ...bars.map(([i, value], n) => {
-        const height = Math.max(1, (Math.abs(value) / top) * 22),
-          fill = i === this.t - 1 ? "var(--accent)" : "var(--muted)";
-        return svg("rect", { x: n * 4, y: 24 - height, width: 3, height, fill, "fill-opacity": i < this.t ? 1 : 0.35 });
-      }),
-    );
-    return picture;
+      name = tr`over the steps, at most ${number(top)}`;
+    return svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img", "aria-label": name }, ...drawn);
   }
 
   /** Lists side by side, a row for each place; a bar behind a number, as long as its part of the largest. */
@@ -137,9 +134,8 @@ export class RecordTable {
     const rows = Array.from({ length: Math.min(length, ROWS) }, (_, i) =>
       el("tr", {}, ...group.map(([, values, path], n) => cell(values[i], path, tops[n]))),
     );
-    const more = length - ROWS;
-    const said = more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null;
-    return el("div", {}, el("table", {}, head, ...rows), said);
+    const more = length > ROWS ? el("p", "dx-readout", tr`… and ${length - ROWS} more`) : null;
+    return el("div", {}, el("table", {}, head, ...rows), more);
   }
 
   /** An array of numbers: one row of them as a table, else shades from the least to the largest. */

@@ -93,15 +93,16 @@ export class Seen {
     const { picture = 0, text = 0 } = vision?.entries ?? {},
       kept = bytes(picture * (vision?.entry_bytes ?? 0)),
       n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
-      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
-    const said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
+      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "",
+      said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
     setText(this.bytes, vision ? said + whole : "");
   }
 
   describe(t) {
+    if (!t) return tr`The picture that is looked at.`;
     const done = this.run.steps.slice(0, t),
       passes = done.reduce((sum, { forwards }) => sum + (forwards.target ?? forwards.model ?? 0), 0),
       written = done.reduce((sum, step) => sum + own(step, "tokens").length, 0);
-    return t ? tr`${written} tokens after ${passes} forwards of the model.` : tr`The picture that is looked at.`;
+    return tr`${written} tokens after ${passes} forwards of the model.`;
   }
 }

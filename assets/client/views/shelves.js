@@ -38,9 +38,11 @@ function held(queued, outs, names) {
       else if (came === FREE) slots.push(expert);
       slots.forEach((one, slot) => {
         const miss = came !== HIT && one === expert;
-        if (last[slot] && !miss) last[slot].end = at + 1;
-        else
-          made.push((last[slot] = { slot: slot + 1, expert: one, start: at, end: at + 1, miss, out: miss ? out : "" }));
+        if (!last[slot] || miss) {
+          last[slot] = { slot: slot + 1, expert: one, start: at, miss, out: miss ? out : "" };
+          made.push(last[slot]);
+        }
+        last[slot].end = at + 1;
       });
     });
   });
@@ -66,9 +68,9 @@ export const loadsOf = (held) => held.filter(({ miss }) => miss).length;
 
 /** Where caches throw something out: the places, and the first at which they differ in what. */
 export function evictions(held) {
-  const outs = held.map((all) => new Map(all.filter(({ out }) => out).map((one) => [one.start, one])));
-  const places = [...new Set(outs.flatMap((one) => [...one.keys()]))].sort((a, b) => a - b);
-  const parted = places.find((at) => outs.every((one) => one.has(at)) && outs[0].get(at).out !== outs[1].get(at).out);
+  const outs = held.map((all) => new Map(all.filter(({ out }) => out).map((one) => [one.start, one]))),
+    places = [...new Set(outs.flatMap((one) => [...one.keys()]))].sort((a, b) => a - b),
+    parted = places.find((at) => outs.every((one) => one.has(at)) && outs[0].get(at).out !== outs[1].get(at).out);
   return { outs, places, parted };
 }
 

@@ -44,11 +44,8 @@ export class Text {
   }
 
   #said(text, kind) {
-    return kind === "end"
-      ? tr`end of text`
-      : kind === "hole" && text.length > LONG
-        ? `▢ × ${text.length}`
-        : prose(text);
+    if (kind === "end") return tr`end of text`;
+    return kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text);
   }
 
   show(t, hurry) {
@@ -58,14 +55,8 @@ export class Text {
       parts = reading(this.run, t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
       const { text, kind, wrong, marked } = parts[i];
-      node.className = [
-        `dx-${kind}`,
-        wrong && "dx-wrong",
-        wrong && !parts[i - 1]?.wrong && "dx-first",
-        marked && "dx-differs",
-      ]
-        .filter(Boolean)
-        .join(" ");
+      const looks = [kind, wrong && "wrong", wrong && !parts[i - 1]?.wrong && "first", marked && "differs"];
+      node.className = looks.flatMap((look) => (look ? `dx-${look}` : [])).join(" ");
       node.title = marked ? place.title : "";
       setText(node, this.#said(text, kind));
     });
@@ -94,9 +85,9 @@ export class Text {
       right = rightAt(this.run, t);
     if (right === null) return "";
     if (right) return tr`✓ right, by the task's exact check`;
-    const when = step === null ? "" : tr`, written in step ${step + 1}`;
-    const wanted = many ? tr`right would be, for example` : tr`expected`;
-    const from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
+    const when = step === null ? "" : tr`, written in step ${step + 1}`,
+      wanted = many ? tr`right would be, for example` : tr`expected`,
+      from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
     return tr`${from}; ${wanted}: ${prose(expected)}`;
   }
 
