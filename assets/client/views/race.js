@@ -20,10 +20,7 @@ export class Race {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
     this.lanes = el("div", "dx-lanes");
     this.budget = el("input", {
-      type: "number",
-      min: 0,
-      step: "any",
-      "aria-label": tr`Freeze at`,
+      ...{ type: "number", min: 0, step: "any", "aria-label": tr`Freeze at` },
       oninput: () => group.pause(),
       onchange: () => this.frozen && this.#freeze(),
       onkeydown: (event) => event.key === "Enter" && this.#freeze(),
@@ -94,9 +91,11 @@ export class Race {
         [picture, stop, veil, hand] = track.childNodes,
         { run, slot } = runners[i],
         axis = run.axes[unit],
-        points = growth(run);
-      const all = runners.map((one) => one.run),
-        title = nameOf(run, all),
+        points = growth(run),
+        title = nameOf(
+          run,
+          runners.map((other) => other.run),
+        ),
         last = axis.at(-1),
         over = untimed(run, unit)
           ? tr`no place on this clock was recorded:`
@@ -129,14 +128,13 @@ export class Race {
       this.group.pause();
       this.group.seek(along(this.rows[0].track, event) * this.group.end, true);
     };
-    const onpointerdown = (event) => {
-      if (!event.target.closest(".dx-track")) return;
-      this.lanes.setPointerCapture(event.pointerId);
-      event.preventDefault();
-      go(event);
-    };
     set(this.lanes, {
-      onpointerdown,
+      onpointerdown: (event) => {
+        if (!event.target.closest(".dx-track")) return;
+        this.lanes.setPointerCapture(event.pointerId);
+        event.preventDefault();
+        go(event);
+      },
       onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
     });
   }

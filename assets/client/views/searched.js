@@ -59,13 +59,10 @@ export function shown(search, { tree, commits }, leaves) {
     paths = [];
   rows.slice(0, wrote > accepted ? rows.length : tree.tokens.length).forEach((row, i) => {
     paths.push(i ? [...paths[row.parent], row.token] : []);
-    const item = items.get(String(paths[i])) ?? { tokens: paths[i], node: -1, n: 0 },
-      own = i >= tree.tokens.length;
-    items.set(String(paths[i]), {
-      ...item,
-      state: i ? (SENT[row.why] ?? row.state) : "",
-      rank: !i || own || row.why === "accepted" ? 2 : 1,
-    });
+    const name = String(paths[i]),
+      state = i ? (SENT[row.why] ?? row.state) : "",
+      rank = !i || i >= tree.tokens.length || row.why === "accepted" ? 2 : 1;
+    items.set(name, { tokens: paths[i], node: -1, n: 0, ...items.get(name), state, rank });
   });
   const chosen = new Set();
   let room = leaves;

@@ -36,9 +36,9 @@ export class Thoughts {
     const { run } = this,
       spans = run.steps[t - 1]?.spans ?? [],
       board = run.board(t),
-      probes = this.#probes(t);
+      probes = this.#probes(t),
+      probeOf = ({ start, end }) => probes.find(({ at }) => at >= start && at < end);
     setText(this.say, this.describe(t));
-    const probeOf = ({ start, end }) => probes.find(({ at }) => at >= start && at < end);
     render(this.cards, spans, (span) => {
       const probe = probeOf(span),
         said = board.slice(span.start, span.end).map(({ token }) => (token === null ? "" : run.piece(token).text)),
