@@ -21,13 +21,11 @@ const ROOM = 336, // pixels that a picture takes if it can
 
 const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
-export class Media {
+export class Media extends GuessWindow {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
+    super.load(run, dom, context);
     this.panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
-    this.window = new GuessWindow((t) => this.describe(t));
-    this.window.load(run, dom, context);
-    this.window.picture.before(this.panels);
+    this.picture.before(this.panels);
     this.grow();
   }
 
@@ -47,16 +45,9 @@ export class Media {
     return (step?.commits?.positions ?? []).map((at) => at - first).filter((cell) => cell >= 0);
   }
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.#pictures(this.t);
-    this.window.resize(width);
-  }
-
   show(t, hurry) {
-    this.t = t;
     this.#pictures(t);
-    this.window.show(t, hurry);
+    super.show(t, hurry);
   }
 
   #pictures(t) {

@@ -29,18 +29,12 @@ export function shares(steps) {
   return found;
 }
 
-export class Seen {
+export class Seen extends SeenByDraft {
   load(run, dom, context) {
-    Object.assign(this, { run, t: 0 });
+    super.load(run, dom, context);
     [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
     this.text = el("p", "dx-seen-text");
-    this.drawing = new SeenByDraft((t) => this.describe(t));
-    this.drawing.load(run, dom, context);
     dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
-  }
-
-  resize(width) {
-    this.drawing.resize(width);
   }
 
   /** The latest group after t steps, the first step's before any, that has a part. */
@@ -50,17 +44,15 @@ export class Seen {
 
   show(t, hurry) {
     if (hurry) return;
-    this.t = t;
-    const seen = t ? this.#latest(t, ({ looks }) => looks) : null;
-    this.drawing.look({
+    const kept = t ? this.#latest(t, ({ entries }) => entries?.text) : null;
+    super.show(t, {
       scene: this.#latest(t, ({ pixels }) => pixels),
-      seen,
-      entries: t ? this.#latest(t, ({ entries }) => entries?.text)?.entries : null,
+      seen: t ? this.#latest(t, ({ looks }) => looks) : null,
+      entries: kept?.entries,
       recalled: this.run.steps.slice(0, t).some(({ facts }) => "global_norm" in (facts ?? {})),
     });
-    this.drawing.show(t);
     this.#words(t);
-    this.#entries(t ? this.#latest(t, ({ entries }) => entries?.text) : null);
+    this.#entries(kept);
     const counted = Object.entries(shares(this.run.steps.slice(0, t))).filter(([, [, all]]) => all),
       listed = counted.map(([kind, [guessed, all]]) => `${CLASSES[kind]} ${guessed} / ${all}`).join(", ");
     setText(this.share, listed && tr`Guessed by the draft: ${listed}.`);

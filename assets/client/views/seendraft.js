@@ -26,12 +26,6 @@ const LOOKS = {
 };
 
 export class SeenByDraft extends StepPicture {
-  /** tell: what is said of a step. */
-  constructor(tell) {
-    super();
-    this.describe = tell;
-  }
-
   load(run, dom, context) {
     this.scene = svg("image", PIXELS);
     this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways"]);
@@ -39,20 +33,15 @@ export class SeenByDraft extends StepPicture {
 
   /** now: {scene, seen, entries, recalled}: the groups with the pixels and the looks, what the draft keeps, and whether
    * the global vector joins its words. */
-  look(now) {
-    this.now = now;
-  }
-
-  show(t) {
+  show(t, now) {
     const next = t === this.t + 1;
-    this.t = t;
+    Object.assign(this, { t, now });
     setText(this.say, this.describe(t));
-    const { scene } = this.now;
-    this.picture.style.display = scene?.pixels ? "" : "none";
-    if (scene?.pixels) this.draw(this.now, null, next);
+    this.picture.style.display = now.scene?.pixels ? "" : "none";
+    if (now.scene?.pixels) this.draw(now, next);
   }
 
-  draw({ scene, seen, entries }, _, next) {
+  draw({ scene, seen, entries }, next) {
     const wide = this.width >= WIDE,
       [rows, columns] = scene.grid?.length ? scene.grid : [1, 1],
       n = rows * columns,

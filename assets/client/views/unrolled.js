@@ -34,6 +34,12 @@ export function broke({ tokens, accepted }) {
   return { kept, at: kept < tokens.length - 1 ? kept + 1 : 0 };
 }
 
+/** Who is at work in a column: the model in the first, then the layer. */
+const who = (i) => (i ? "layer" : "model");
+
+/** Of the column where the chain broke and those before it all is drawn in full, of those behind it faintly. */
+const faint = ({ at }, i) => (at && i > at ? 0.4 : 1);
+
 export class Unrolled extends StepPicture {
   layers = ["plain", "paths", "parts", "beads", "cells", "crack"];
   none = tr`The model read; the layer drafted nothing.`;
@@ -59,16 +65,6 @@ export class Unrolled extends StepPicture {
     return [...moving, ...cells];
   }
 
-  /** Who is at work in a column: the model in the first, then the layer. */
-  #who(i) {
-    return i ? "layer" : "model";
-  }
-
-  /** Of the column where the chain broke and those before it all is drawn in full, of those behind it faintly. */
-  #faint({ at }, i) {
-    return at && i > at ? 0.4 : 1;
-  }
-
   /** Ways of states and tokens: up to the head, and over into the next run. */
   #paths({ k, w, x, half, ...at }) {
     const ways = [];
@@ -76,17 +72,17 @@ export class Unrolled extends StepPicture {
       const middle = x(i),
         gap = middle + w / 2,
         to = x(i + 1),
-        who = this.#who(i);
-      ways.push([i, who, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
+        by = who(i);
+      ways.push([i, by, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
       if (i) ways.push([i, "model", `M${middle},${READ}V${EMBED + PART}M${middle},${EMBED}V${BOX + TALL}`]);
       if (i === k) continue;
-      ways.push([i + 1, who, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
+      ways.push([i + 1, by, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
       ways.push([i + 1, "", `M${middle},${SAYS + CHIP / 2}H${gap}q5,0 5,6V${READ + CHIP / 2 - 6}q0,6 5,6H${to}`]);
     }
-    return render(this.paths, ways, ([i, who, d, state]) => {
-      const look = { class: who ? "dx-source dx-exit" : "dx-eta", "data-source": who || null },
-        opacity = this.#faint(at, i),
-        stroke = `stroke:var(--${who ? "edge" : "muted"});stroke-width:${state ? 3.5 : 1.8}`;
+    return render(this.paths, ways, ([i, by, d, state]) => {
+      const look = { class: by ? "dx-source dx-exit" : "dx-eta", "data-source": by || null },
+        opacity = faint(at, i),
+        stroke = `stroke:var(--${by ? "edge" : "muted"});stroke-width:${state ? 3.5 : 1.8}`;
       return ["path", { d, ...look, opacity, style: `fill:none;${stroke};opacity:${opacity}` }];
     });
   }
@@ -101,11 +97,11 @@ export class Unrolled extends StepPicture {
     }
     boxes.push([0, "model", BOX, PART, w > 100 ? tr`final norm` : roomy ? tr`norm` : ""]);
     for (let line = 0; line < Math.min(layers, 6); line++) boxes.push([0, "line", BOX + PART + 12 + line * 17, 1, ""]);
-    return render(this.parts, boxes, ([i, who, y, height, text]) => {
-      const inset = who === "line" ? Math.min(12, half / 2) : 0,
+    return render(this.parts, boxes, ([i, by, y, height, text]) => {
+      const inset = by === "line" ? Math.min(12, half / 2) : 0,
         box = { class: "dx-source", rx: 6, x: x(i) - half + inset, y, width: 2 * (half - inset), height };
       return [
-        { "data-source": who === "line" ? "model" : who, style: `opacity:${this.#faint(at, i)}` },
+        { "data-source": by === "line" ? "model" : by, style: `opacity:${faint(at, i)}` },
         ["rect", box],
         ["text", { ...MIDDLE, x: x(i), y: y + 14.5 }, text],
       ];
@@ -116,7 +112,7 @@ export class Unrolled extends StepPicture {
   #beads({ k, x, ...at }) {
     const places = Array.from({ length: k + 1 }, (_, i) => i);
     return render(this.beads, places, (i) => [
-      { class: "dx-source", "data-source": this.#who(i), style: `opacity:${this.#faint(at, i)}` },
+      { class: "dx-source", "data-source": who(i), style: `opacity:${faint(at, i)}` },
       ["circle", { r: 6, cx: x(i), cy: STATE }],
     ]);
   }
