@@ -7,7 +7,7 @@ import { many } from "../player/counted.js";
 import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { Remembered } from "./remembered.js";
+import { heightOf, remembered } from "./remembered.js";
 
 export const view = { title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
@@ -37,8 +37,7 @@ export function bands(steps, t) {
 export class SampleBands extends StepPicture {
   none = tr`No sample was written to in this step.`;
 
-  store = new Remembered();
-  layers = ["key", "plain", "bars", "cells", this.store.root];
+  layers = ["key", "plain", "bars", "cells", "squares", "shares", "cards"];
 
   told = ({ suffixes }) => suffixes?.samples.length && suffixes;
 
@@ -76,7 +75,7 @@ export class SampleBands extends StepPicture {
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
       y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0),
       letters = Math.floor((w - 2) / LETTER);
-    this.store.show(shown, { width, y: foot + GAP }, this, (suffix) => this.#paint(suffix), labels);
+    remembered(this, shown, foot + GAP, (suffix) => this.#paint(suffix), labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>
       [...band.cells].flatMap((cell, i) =>
@@ -98,7 +97,7 @@ export class SampleBands extends StepPicture {
       ];
     });
     this.#calls(made, { narrow, left, y, foot, labels });
-    this.frame(foot + GAP + this.store.height(width), labels);
+    this.frame(foot + GAP + heightOf(width), labels);
     return boxes.filter((_, k) => cells[k].call === this.t - 1);
   }
 
