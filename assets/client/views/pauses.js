@@ -169,46 +169,42 @@ function words(cell, written, place) {
 }
 
 function futuresAt(rows, { left, top, right, at, now, word, labels }) {
-  const items = [],
-    scores = [],
+  const tokens = [],
     room = right - left,
-    wide = room > 560,
-    most = Math.max(0, ...rows.map(({ mean }) => mean)),
-    bar = Math.min(170, 0.3 * room);
-  rows.forEach(({ tokens, p, mean, won }, i) => {
-    const y = top + i * ROW;
+    roomy = room > 560,
+    most = Math.max(0, ...rows.map(({ mean }) => mean)) || 1,
+    bar = Math.min(170, 0.3 * room),
+    to = roomy ? right - bar - 130 : left;
+  const scores = rows.map((future, i) => {
+    const { mean, won } = future,
+      y = top + i * ROW,
+      long = (mean / most) * bar;
     let x = left;
-    for (const [n, token] of tokens.entries()) {
+    for (const [n, token] of future.tokens.entries()) {
       const whole = word(token),
         wide = 7.4 * Math.min(14, [...whole].length) + 12;
-      if (x + wide > right - (wide ? bar + 140 : 0)) break;
-      items.push({ x: x + wide / 2, y: y + 20, whole, state: n ? "unreached" : won ? "new" : "old", n, wide });
+      if (x + wide > right - bar - 140) break;
+      tokens.push({ x: x + wide / 2, y: y + 20, whole, state: n ? "unreached" : won ? "new" : "old", n, wide });
       x += wide + 4;
     }
-    const rank = i
-      ? won
-        ? tr`${i + 1}. choice (${percent(p)}): overrules greedy`
-        : tr`${i + 1}. choice (${percent(p)})`
-      : won
-        ? tr`1. choice (${percent(p)}), as greedy: stays`
-        : tr`1. choice (${percent(p)}): greedy takes this`;
-    labels.push([left, y + 13, "start", won ? `✓ ${rank}` : rank]);
-    scores.push({ y: wide ? y + 24 : y + 48, mean, won });
+    const score = { x: to, y: roomy ? y + 24 : y + 48, width: Math.max(2, long) };
+    labels.push([left, y + 13, "start", won ? `✓ ${rank(future, i)}` : rank(future, i)]);
+    labels.push([to + long + 6, score.y + 12, "start", tr`${(100 * mean).toFixed(1)} % per token`]);
+    return { ...score, class: won ? "dx-over dx-best" : "dx-quiet" };
   });
-  const to = wide ? right - bar - 130 : left;
-  const drawn = scores.map(({ y, mean, won }) => {
-    const long = (mean / (most || 1)) * bar;
-    labels.push([to + long + 6, y + 12, "start", tr`${(100 * mean).toFixed(1)} % per token`]);
-    return { x: to, y, width: Math.max(2, long), class: won ? "dx-over dx-best" : "dx-quiet" };
-  });
-  const title = !at
-    ? tr`No pause so far: all are first choices`
-    : now
-      ? wide
-        ? tr`Unsure, so ${rows.length} futures are tried: the likeliest gives the next token`
-        : tr`Unsure: ${rows.length} futures are tried`
-      : tr`No pause here. The last one, step ${at}:`;
-  labels.push([left, top - 12, "start", title]);
-  if (rows.length && wide) labels.push([to, top + 6, "start", tr`how likely a future is`]);
-  return { tokens: items, scores: drawn };
+  labels.push([left, top - 12, "start", titleOf(rows, at, now, roomy)]);
+  if (rows.length && roomy) labels.push([to, top + 6, "start", tr`how likely a future is`]);
+  return { tokens, scores };
+}
+
+function rank({ p, won }, i) {
+  if (i) return won ? tr`${i + 1}. choice (${percent(p)}): overrules greedy` : tr`${i + 1}. choice (${percent(p)})`;
+  return won ? tr`1. choice (${percent(p)}), as greedy: stays` : tr`1. choice (${percent(p)}): greedy takes this`;
+}
+
+function titleOf(rows, at, now, roomy) {
+  if (!at) return tr`No pause so far: all are first choices`;
+  if (!now) return tr`No pause here. The last one, step ${at}:`;
+  if (!roomy) return tr`Unsure: ${rows.length} futures are tried`;
+  return tr`Unsure, so ${rows.length} futures are tried: the likeliest gives the next token`;
 }

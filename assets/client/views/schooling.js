@@ -40,20 +40,13 @@ export class Schooling extends StepPicture {
   /** What stands on the board up to here, and what each checkpoint puts first there; null where none was asked. */
   #read({ start, first, gamma, drafting, tokens_seen }) {
     const { run, t } = this,
-      known = new Map();
-    for (const { schooling: one } of run.steps.slice(0, t))
-      one?.first[0].forEach((_, i) =>
-        known.set(
-          one.start + i,
-          one.first.map((row) => row[i]),
-        ),
-      );
-    const from = run.prompt.length,
-      tokens = run
-        .board(t)
-        .slice(from, start + first[0].length)
-        .map(({ token }) => token),
-      guesses = tokens.map((_, i) => known.get(from + i) ?? null);
+      from = run.prompt.length,
+      cells = run.board(t).slice(from, start + first[0].length),
+      guesses = cells.map(() => null);
+    for (const { schooling } of run.steps.slice(0, t))
+      for (const i of schooling?.first[0].keys() ?? [])
+        guesses[schooling.start + i - from] = schooling.first.map((row) => row[i]);
+    const tokens = cells.map(({ token }) => token);
     return { tokens, guesses, gamma, drafting, checkpoints: tokens_seen.length };
   }
 

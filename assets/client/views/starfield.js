@@ -116,14 +116,14 @@ export class Starfield {
   #thumbs(found, K, layers) {
     const make = () => el("button", { style: "padding:4px" }, drawing(), el("figcaption"));
     pool(this.thumbs, layers.length, make).forEach((button, l) => {
-      const [picture, name] = button.childNodes;
+      const [picture, name] = button.childNodes,
+        slots = this.#slots(found, l);
       set(button, { "aria-pressed": String(l === this.layer) });
       button.onclick = () => {
         this.layer = l;
         this.show(this.t);
       };
       set(picture, size(THUMB, THUMB));
-      const slots = this.#slots(found, l);
       sky(picture, { x: 2, y: 2, side: THUMB - 4, K, rows: [], columns: [], ...slots });
       setText(name, tr`layer ${layers[l]}: ${slots.earlier.length} read`);
     });

@@ -74,8 +74,8 @@ export class Transferred extends StepPicture {
 
   /** The column of the last token, through all layers, and the names of those that are read. */
   #column({ layer: l }, { rows, wide, left, first, base, foot, y, labels }) {
-    const box = { x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 };
-    render(this.tall, [["rect", { class: "dx-lift", rx: 8, ...box }]]);
+    const box = { class: "dx-lift", rx: 8, x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 };
+    render(this.tall, [["rect", box]]);
     const below = Array.from({ length: l }, (_, k) => base + ((k + 0.5) * DEEP) / l),
       lines = [...rows.map((_, r) => y(r) + FLOOR / 2), ...below];
     render(this.lines, lines, (at) => ["path", { d: `M${left + 12},${at.toFixed(1)}H${left + first - 12}` }]);
@@ -87,12 +87,12 @@ export class Transferred extends StepPicture {
     const boxes = rows.flatMap((row, r) => Array.from({ length: m }, (_, i) => ({ row, r, i }))),
       roomy = w > 112,
       most = Math.floor((w - 16 - (roomy ? 44 : 0)) / LETTER);
-    const halves = Array.from({ length: m }, (_, i) => [x(i + 1) - w / 2 + 3, x(i + 1) + w / 2 - 3]),
+    const columns = Array.from({ length: m }, (_, i) => x(i + 1)),
       half = { class: "dx-eta", "data-s": "drafted" };
-    render(this.halves, halves, ([a, b]) => [
-      "path",
-      { ...half, d: `M${a},${base + 2}V${ROOF - 4}H${b}V${base + 2}Z` },
-    ]);
+    render(this.halves, columns, (middle) => {
+      const d = `M${middle - w / 2 + 3},${base + 2}V${ROOF - 4}H${middle + w / 2 - 3}V${base + 2}Z`;
+      return ["path", { ...half, d }];
+    });
     return render(this.cells, boxes, ({ row, r, i }) => {
       const whole = this.word(tokens[row][i]),
         known = i < emitted.length,

@@ -128,33 +128,27 @@ function strip({ vote, width, first, labels, parts }) {
       answer = glyphs(vote.answers[vote.of[i]]),
       again = (vote.copies?.[i] ?? -1) >= 0;
     parts.strip.push({
-      x: 4 + n * w,
-      y: foot - h,
-      w: w - 3,
-      h,
+      ...{ x: 4 + n * w, y: foot - h, w: w - 3, h },
       style: look(vote, first, i, gone(i)) + (again ? ";opacity:0.55" : ""),
       word: h > 14 && w > 8 * Math.min(5, answer.length) ? cut(answer, 5) : "",
       ink: gone(i) ? "var(--text)" : colour(first, vote.of[i], "text"),
       title: tr`path ${vote.voters[i]}: ${answer}, probability ${fine(vote.weights[i])}`,
     });
   });
-  const lost = order.filter(gone).length,
-    kept = order.length - lost,
-    repeats = order.filter((i) => (vote.copies?.[i] ?? -1) >= 0).length;
   const n = order.length,
-    said =
-      width < NARROW
-        ? tr`${n} paths; colour: answer; height: probability`
-        : tr`${n} sampled paths, the same for each rule. Colour: answer. Height: probability per token`,
-    pale = width < NARROW ? tr`pale: same text again` : tr`pale: ${repeats} repeat the text of another path`;
-  labels.push([4, 14, "start", said], [4, foot + 18, "start", pale]);
-  if (lost) {
-    parts.marks.push({ x: 4 + kept * w, y: foot + 5, w: lost * w - 3, h: 3, style: "fill:var(--warn)" });
-    const x = 4 + (kept + lost / 2) * w,
-      y = foot + (width < NARROW ? 36 : 24),
-      words = tr`${lost} unlikely: dropped by RPC`;
-    labels.push(x + 110 > width ? [width - 4, y, "end", words] : [x, y, "middle", words]);
-  }
+    lost = order.filter(gone).length,
+    repeats = order.filter((i) => (vote.copies?.[i] ?? -1) >= 0).length,
+    narrow = width < NARROW,
+    all = tr`${n} sampled paths, the same for each rule. Colour: answer. Height: probability per token`,
+    pale = narrow ? tr`pale: same text again` : tr`pale: ${repeats} repeat the text of another path`;
+  labels.push([4, 14, "start", narrow ? tr`${n} paths; colour: answer; height: probability` : all]);
+  labels.push([4, foot + 18, "start", pale]);
+  if (!lost) return;
+  parts.marks.push({ x: 4 + (n - lost) * w, y: foot + 5, w: lost * w - 3, h: 3, style: "fill:var(--warn)" });
+  const x = 4 + (n - lost / 2) * w,
+    y = foot + (narrow ? 36 : 24),
+    words = tr`${lost} unlikely: dropped by RPC`;
+  labels.push(x + 110 > width ? [width - 4, y, "end", words] : [x, y, "middle", words]);
 }
 
 function rule({ vote, first, right: best, labels, parts }, tally, left, top, width) {

@@ -76,12 +76,12 @@ number does.`);
 
   /** The sliders stand where the run does, but for one that a person moved. */
   #sizes(t) {
-    const told = this.run.steps[t - 1]?.tiling ?? {},
+    const recorded = this.run.steps[t - 1]?.tiling ?? {},
       asked = this.run.figures.stops[this.#step - 1]?.tiling;
     setText(this.note, asked ? "" : unknown(this.run));
     for (const [name, dial] of Object.entries(this.dials)) {
       dial.over(asked?.[name].stops ?? []);
-      dial.set((name === this.moved ? null : told[name]) ?? dial.value);
+      dial.set((name === this.moved ? null : recorded[name]) ?? dial.value);
     }
   }
 
