@@ -14,6 +14,7 @@ import { tr } from "./words.js";
 export class StepPicture {
   layers = [];
   entrance = { opacity: 0 };
+  early = false; // whether something is shown before the first step
 
   load(run, dom, context) {
     this.begin(run, dom, context, this.layers, ...(this.sliding ? [this.sliding.dom] : []));
@@ -47,7 +48,7 @@ export class StepPicture {
     this.t = t;
     if (hurry) return;
     const step = this.run.steps[t - 1],
-      told = step && this.told(step);
+      told = (step || this.early) && this.told(step ?? {});
     setText(this.say, this.describe(t));
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);

@@ -3,7 +3,6 @@
 // decode, each of a layer; and the token that was written.
 
 import { bytes, cut, glyphs, prose, seconds, unpack } from "../player/codec.js";
-import { setText } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
@@ -49,6 +48,8 @@ function sides(steps) {
 
 export class Phases extends StepPicture {
   layers = ["grids", "arcs", "bars", "input"];
+  early = true;
+  told = () => this.sides.length > 0;
 
   load(run, dom, context) {
     super.load(run, dom, context);
@@ -62,10 +63,9 @@ export class Phases extends StepPicture {
     this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => spent(steps)));
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry || !this.sides.length) return;
-    const narrow = this.width < NARROW,
+  draw() {
+    const { t } = this,
+      narrow = this.width < NARROW,
       LEFT = narrow ? 0 : NAMED,
       HEAD = narrow ? 42 : 24, // above a grid
       inner = this.width - LEFT - GAP,
@@ -90,7 +90,6 @@ export class Phases extends StepPicture {
     this.#arcs(t, y - NAMES, looked, words);
     this.#times(t, y + ARC);
     this.frame(y + ARC + this.bar * this.sides.length + 4, words);
-    setText(this.say, this.describe(t));
   }
 
   #grid({ name, steps, low, high }, t) {

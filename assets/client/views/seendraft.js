@@ -2,8 +2,7 @@
 // the patches on the faded picture, and what comes of it stands in the draft's own sequence.
 
 import { glyphs, unpack } from "../player/codec.js";
-import { set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { set, svg } from "../player/dom.js";
 import { paint } from "../player/pixels.js";
 import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
@@ -26,6 +25,9 @@ const LOOKS = {
 };
 
 export class SeenByDraft extends StepPicture {
+  early = true;
+  told = () => this.now.scene?.pixels && this.now;
+
   load(run, dom, context) {
     this.scene = svg("image", PIXELS);
     this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways"]);
@@ -34,14 +36,11 @@ export class SeenByDraft extends StepPicture {
   /** now: {scene, seen, entries, recalled}: the groups with the pixels and the looks, what the draft keeps, and whether
    * the global vector joins its words. */
   show(t, now) {
-    const next = t === this.t + 1;
-    Object.assign(this, { t, now });
-    setText(this.say, this.describe(t));
-    this.picture.style.display = now.scene?.pixels ? "" : "none";
-    if (now.scene?.pixels) this.draw(now, next);
+    this.now = now;
+    super.show(t);
   }
 
-  draw({ scene, seen, entries }, next) {
+  draw({ scene, seen, entries }) {
     const wide = this.width >= WIDE,
       [rows, columns] = scene.grid?.length ? scene.grid : [1, 1],
       n = rows * columns,
@@ -87,7 +86,7 @@ export class SeenByDraft extends StepPicture {
       labels.push([x, y.maps + 38, "start", tr`${n} image tokens, once.`]);
     }
     this.frame(Math.max(TOP + side, entries ? y.draft + TILE + 26 : 0) + 4, labels);
-    if (next) comeIn(moving, this.entrance);
+    return moving;
   }
 
   #told(picture, n, wide) {
