@@ -41,6 +41,10 @@ export class StepPicture {
     return step[this.record];
   }
 
+  #shown(step) {
+    return ((step || this.early) && this.told(step ?? {})) || null;
+  }
+
   /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`
    * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
@@ -48,7 +52,7 @@ export class StepPicture {
     this.t = t;
     if (hurry) return;
     const step = this.run.steps[t - 1],
-      told = (step || this.early) && this.told(step ?? {});
+      told = this.#shown(step);
     setText(this.say, this.describe(t));
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);
@@ -59,7 +63,7 @@ export class StepPicture {
 
   describe(t) {
     const step = this.run.steps[t - 1],
-      told = step && this.told(step);
+      told = this.#shown(step);
     if (told) return this.sentence(told, step, t);
     return t ? this.none : tr`Before the first step.`;
   }

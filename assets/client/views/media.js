@@ -39,12 +39,6 @@ export class Media extends GuessWindow {
     return this.run.steps.slice(0, t).findLast(({ media }) => media && fits(media.codes.shape))?.media;
   }
 
-  /** Cells that a step wrote, in raster order. */
-  #wrote(step) {
-    const first = this.run.prompt.length;
-    return (step?.commits?.positions ?? []).map((at) => at - first).filter((cell) => cell >= 0);
-  }
-
   show(t, hurry) {
     this.#pictures(t);
     super.show(t, hurry);
@@ -108,10 +102,10 @@ export class Media extends GuessWindow {
 
   /** The outline of what the latest step wrote; a corner where it put its own token for a refused guess. */
   #marks(pen, frame) {
-    const step = this.run.steps[frame.t - 1],
-      wrote = this.#wrote(step);
+    const { positions = [], causes = [] } = this.run.steps[frame.t - 1]?.commits ?? {},
+      wrote = positions.map((at) => at - this.run.prompt.length).filter((cell) => cell >= 0),
+      refused = wrote[causes.indexOf("correction")];
     outline(pen, frame, wrote);
-    const refused = wrote[step?.commits?.causes?.indexOf("correction") ?? -1];
     if (refused !== undefined) corner(pen, frame, refused, this.context.theme.states.correction[frame.mode].fill);
   }
 
@@ -191,7 +185,6 @@ function outline(pen, { size, columns, surface }, some) {
   pen.stroke();
 }
 
-/** A filled corner of a cell. */
 function corner(pen, { size, columns }, cell, colour) {
   const x = (cell % columns) * size,
     y = Math.floor(cell / columns) * size;
@@ -203,7 +196,6 @@ function corner(pen, { size, columns }, cell, colour) {
   pen.fill();
 }
 
-/** Boxes with their labels. */
 function boxes(pen, some, { size, surface: { accent, panel } }) {
   Object.assign(pen, { lineWidth: 2, font: "12px sans-serif" });
   for (const { row, column, width, height, label } of some) {

@@ -76,7 +76,6 @@ function head(pen, { d, values }, i, x, colours, top) {
 const largest = ({ base }) => base.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
 const three = ({ nothing, above, below }) => [nothing, above, below].map(rgb);
 
-/** All maps onto a canvas. */
 export function paint(canvas, maps, colours) {
   const top = largest(maps),
     pen = canvas.getContext("2d");

@@ -56,6 +56,8 @@ export class Operators extends StepPicture {
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
       which = this.#furthest(),
+      { heads } = mapsOf(run, run.length, ROLES[0]) ?? { heads: 1 },
+      where = tr`layer ${Math.floor(which / heads) + 1}, head ${(which % heads) + 1}`,
       texts = textsOf(run, t),
       drawn = (one) => ({ held: one.last.held, href: pictured(one, which, this.#colours()) }),
       lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
@@ -67,7 +69,7 @@ export class Operators extends StepPicture {
           return {
             own,
             title: this.#title(own, held, maps, narrow),
-            where: this.#where(which),
+            where,
             at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(texts, own, steps[i]) }),
           };
         }),
@@ -101,11 +103,6 @@ export class Operators extends StepPicture {
     const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
     Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
     return this.most;
-  }
-
-  #where(i) {
-    const { heads } = mapsOf(this.run, this.run.length, ROLES[0]) ?? { heads: 1 };
-    return tr`layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`;
   }
 
   #title(own, held, at, narrow) {

@@ -41,16 +41,11 @@ export class Overview extends StepMap {
     this.grow();
   }
 
-  /** The ends of the scale: whole numbers, so that two runs beside each other mostly have the same one. */
-  #scale() {
-    const { lo, hi, unit } = this.run.lanes.get(this.name) ?? { lo: 0, hi: 1, unit: "" };
-    if (unit === "probability") return [0, 1];
-    return [Math.min(0, Math.floor(lo)), Math.max(1, Math.ceil(hi))];
-  }
-
   lay() {
+    const { lo, hi } = this.run.lanes.get(this.name) ?? { lo: 0, hi: 1 };
     this.colours = ramp(this.context.theme, this.context.mode());
-    [this.lo, this.hi] = this.#scale();
+    this.lo = Math.min(0, Math.floor(lo)); // whole numbers, so that two runs beside each other mostly have the same scale
+    this.hi = Math.max(1, Math.ceil(hi));
     if (this.low) {
       setText(this.low, number(this.lo));
       setText(this.high, number(this.hi));

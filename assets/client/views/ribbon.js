@@ -60,7 +60,8 @@ export class Ribbon {
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
       ...stretches.map(({ chosen, start, end }) => {
-        const height = this.#height(chosen),
+        const step = (this.options.indexOf(chosen) + 1) / this.options.length, // more options than colours
+          height = this.options.length > 4 ? this.band * step : this.band,
           box = { x: start, y: H - height, width: end - start, height, style: `fill:${this.#colour(chosen)}` };
         return svg("rect", box, svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`));
       }),
@@ -86,12 +87,6 @@ export class Ribbon {
       last = this.options.length - 1;
     if (last < 4) return `var(--option${i}-fill)`;
     return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
-  }
-
-  /** How high its stretches stand: more options than colours are steps, too. */
-  #height(option) {
-    const n = this.options.length;
-    return n > 4 ? (this.band * (this.options.indexOf(option) + 1)) / n : this.band;
   }
 
   show(t) {

@@ -41,16 +41,6 @@ export class SampleBands extends StepPicture {
 
   told = ({ suffixes }) => suffixes?.samples.length && suffixes;
 
-  /** What the whole run comes to: samples, tokens of the longest one, of the longest suffix. */
-  #extent() {
-    const all = this.run.steps.flatMap(({ suffixes }) => suffixes?.samples ?? []);
-    return {
-      samples: Math.max(...all.map(({ sample }) => sample + 1)),
-      tokens: Math.max(1, ...all.map(({ length }) => length)),
-      suffix: Math.max(1, ...all.flatMap(({ suffix }) => suffix)),
-    };
-  }
-
   /** How much of its colour a cell has: the longer the suffix, the more. */
   #share(suffix) {
     const { suffix: most } = this.extent;
@@ -64,8 +54,14 @@ export class SampleBands extends StepPicture {
 
   draw({ samples }) {
     const { width, run } = this,
+      all = run.steps.flatMap(({ suffixes }) => suffixes?.samples ?? []),
       narrow = width < NARROW,
-      extent = (this.extent = this.#extent()),
+      // what the whole run comes to: samples, tokens of the longest one, of the longest suffix
+      extent = {
+        samples: Math.max(...all.map(({ sample }) => sample + 1)),
+        tokens: Math.max(1, ...all.map(({ length }) => length)),
+        suffix: Math.max(1, ...all.flatMap(({ suffix }) => suffix)),
+      },
       made = bands(run.steps, this.t),
       left = narrow ? 4 : 84,
       pitch = narrow ? 50 : 38,
@@ -75,6 +71,7 @@ export class SampleBands extends StepPicture {
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
       y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0),
       letters = Math.floor((w - 2) / LETTER);
+    this.extent = extent;
     remembered(this, shown, foot + GAP, (suffix) => this.#paint(suffix), labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>

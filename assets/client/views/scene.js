@@ -27,7 +27,6 @@ const BOLD = { "font-weight": 600 },
   END = { "text-anchor": "end" },
   MUTED = { fill: "var(--muted)" };
 
-/** Words of a drawing. */
 const text = (x, y, words, more) => svg("text", { fill: "var(--text)", "font-size": 14, x, y, ...more }, words);
 
 const little = (value) => (value > 0 && value < 0.005 ? "< 0.01" : short(value));

@@ -141,17 +141,14 @@ export class Schedule {
         ["path", { d: `M${x(begin) - 3},${top}V${foot + 26}`, style: "stroke:var(--accent);stroke-width:4" }],
       ];
     });
-    setText(this.why, groups.length ? this.#same(groups[0], translated(this.kinds[0])) : "");
+    const [{ first, last } = {}] = groups,
+      why = tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, \
+${translated(this.kinds[0])} ${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
+    setText(this.why, groups.length ? why : "");
     const axis = ["path", { d: `M${LEFT},${high}H${WIDE - 8}`, style: "stroke:var(--line);fill:none" }],
       tick = (x, anchor, words) => ["text", { class: "dx-small", x, y: high + 14, "text-anchor": anchor }, words];
     render(this.axis, found ? [axis] : []);
     render(this.ticks, found ? [tick(LEFT, "start", "0"), tick(WIDE - 8, "end", seconds(long))] : []);
-  }
-
-  /** Why what runs at once is approximate. */
-  #same({ first, last }, kind) {
-    return tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, ${kind} \
-${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
   }
 
   describe(t) {

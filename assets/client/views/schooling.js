@@ -34,7 +34,9 @@ export class Schooling extends StepPicture {
   sliding = new Sliding(this, "schooling.gamma", "γ", tr`Drafts of a round, at most`, [0, 16, 1]);
 
   also(last) {
-    this.sliding.show(last?.gamma ?? 0, !!last, last ? this.#again(this.#read(last)) : "");
+    const calls = last ? this.#rounds(this.#read(last))[last.drafting].length : 0,
+      said = tr`${many(calls, "target")} for this text, ${this.#recorded().length} as recorded.`;
+    this.sliding.show(last?.gamma ?? 0, !!last, said);
   }
 
   /** What stands on the board up to here, and what each checkpoint puts first there; null where none was asked. */
@@ -74,11 +76,6 @@ export class Schooling extends StepPicture {
       const kept = tree?.accepted.filter(Boolean).length - 1;
       return schooling ? { kept, full: kept === tree.tokens.length - 1 } : [];
     });
-  }
-
-  #again(read) {
-    const calls = this.#rounds(read)[read.drafting].length;
-    return tr`${many(calls, "target")} for this text, ${this.#recorded().length} as recorded.`;
   }
 
   draw(last) {

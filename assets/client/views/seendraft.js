@@ -54,7 +54,11 @@ export class SeenByDraft extends StepPicture {
     y.maps = y.target + TILE + 34;
     y.draft = y.maps + (readers.length ? map + 44 : 0);
     const labels = [[0, 14, "start", tr`the picture: ${n} image tokens`]];
-    if (!this.pixels || this.pixels !== scene.pixels) this.#paint(scene.pixels);
+    if (this.pixels !== scene.pixels) {
+      const canvas = document.createElement("canvas");
+      paint(canvas, scene.pixels);
+      Object.assign(this, { pixels: scene.pixels, href: canvas.toDataURL() });
+    }
     set(this.scene, { x: 0, y: TOP, width: side, height: side, href: this.href });
     render(this.grid, [this.#grid(rows, columns, 0, TOP, side)]);
     const tiles = [];
@@ -96,12 +100,6 @@ export class SeenByDraft extends StepPicture {
       ? tr`Draft: ${picture} compact token instead of ${n}, then the text`
       : tr`Draft: no image token, only the text`;
     return this.now.recalled ? instead + tr`; g joins every word` : instead;
-  }
-
-  #paint(pixels) {
-    const canvas = document.createElement("canvas");
-    paint(canvas, pixels);
-    Object.assign(this, { pixels, href: canvas.toDataURL() });
   }
 
   #grid(rows, columns, x, y, side) {

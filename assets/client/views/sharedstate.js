@@ -44,7 +44,11 @@ export class SharedState extends StepPicture {
     this.#tower(told, at);
     lent(at);
     checked(this.run.steps.slice(0, this.t), at);
-    this.#ends(tree, at, items);
+    const { accepted } = rowsOf(tree),
+      end = left + (n - 1) * w - 8;
+    items.push(...emitted(this, tree, (i) => at.x(n - 1 + i)));
+    if (roomy) at.labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
+    refused(this, tree, { ...at, line: left + (n + accepted) * w, roof: ROOF, foot: foot + 32 });
     const moving = this.chips(this.cells, items, w - 4);
     ways(this.ways, at.lines);
     render(this.boxes, at.boxes, ([x, y, width, height, kind]) => [
@@ -93,15 +97,6 @@ export class SharedState extends StepPicture {
     const earlier = told.text.length - n;
     if (earlier && roomy) labels.push([left - 8, state + R + 20, "end", tr`${many(earlier, "row")} before`]);
     if (w > 90) labels.push([x(n - 1), state + R + 20, "middle", tr`states of the text`]);
-  }
-
-  /** What was written, over the guesses for its places, and where the chain broke. */
-  #ends(tree, { roomy, n, left, w, foot, x, labels }, items) {
-    const { accepted } = rowsOf(tree),
-      end = left + (n - 1) * w - 8;
-    items.push(...emitted(this, tree, (i) => x(n - 1 + i)));
-    if (roomy) labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
-    refused(this, tree, { line: left + (n + accepted) * w, roof: ROOF, foot: foot + 32, roomy, labels });
   }
 
   sentence(told, step) {

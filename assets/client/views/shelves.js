@@ -19,10 +19,6 @@ export function shelves(steps) {
   return found;
 }
 
-/** The tokens that each step queued: [[position, expert]]. names: the experts by number. */
-const queues = (steps, names) =>
-  steps.map(({ requests: { start, experts } }) => experts.map((expert, i) => [start + i, names[expert]]));
-
 /** What a cache would hold, as of `shelves`, where this came of the queued requests: -1 a hit, -2 a free slot, else the
  * expert that is thrown out. */
 function held(queued, outs, names) {
@@ -53,7 +49,7 @@ function held(queued, outs, names) {
  * slots. */
 export function readOf(run, t, c, names) {
   const steps = run.steps.slice(0, t),
-    queued = queues(steps, names),
+    queued = steps.map(({ requests: { start, experts } }) => experts.map((expert, i) => [start + i, names[expert]])),
     asked = [],
     until = [],
     { slots = c, window: ahead = 0 } = steps.at(-1)?.requests ?? {},

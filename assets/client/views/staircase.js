@@ -39,12 +39,6 @@ export class Staircase extends StepPicture {
     return tr`${n} of ${many(drafted, "drafted")}, ${stand} accepted.${on}`;
   }
 
-  /** The mean number of drafts of a round, which a fixed number would spend on each. */
-  #mean() {
-    const made = this.run.steps.flatMap(({ stopping }) => (stopping?.drafted ? [stopping.drafted] : []));
-    return Math.round(made.reduce((sum, n) => sum + n, 0) / made.length);
-  }
-
   draw({ survival, drafted, h: recorded }, step) {
     const { rows } = rowsOf(step.tree),
       h = this.sliding.at(recorded),
@@ -54,7 +48,8 @@ export class Staircase extends StepPicture {
       right = LEFT + (most + 1) * w,
       x = (i) => LEFT + i * w,
       y = (chance) => TOP + (1 - chance) * TALL,
-      k = this.#mean(),
+      made = this.run.steps.flatMap(({ stopping }) => stopping?.drafted || []),
+      k = Math.round(made.reduce((sum, n) => sum + n, 0) / made.length), // a fixed number would spend so many on each
       look = (i) => (i > n ? "unreached" : (STATE[rows[i]?.why] ?? "unreached")),
       fixed = { class: "dx-lift dx-plain", rx: 6, x: x(0), y: TOP - 4, width: k * w, height: TALL + 8 };
     render(this.line, [["path", { class: "dx-eta", "data-s": "rejected", d: `M${LEFT},${y(1 - h)}H${right}` }]]);

@@ -20,7 +20,6 @@ const SKY = 330,
   TALL = 150, // of the chart
   WIDE = 1000; // of a panel in which three parts stand side by side
 
-/** A drawing of layers. */
 const drawing = (...layers) =>
   svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" }, ...layers);
 const size = (w, h) => ({ width: w, height: h, viewBox: `0 0 ${w} ${h}` });

@@ -28,7 +28,9 @@ export class Text {
   /** A finished run keeps the room of its whole answer from the beginning, so that nothing below moves. */
   resize() {
     if (!this.run.end) return;
-    const whole = el("p", "dx-words", ...this.#spans(reading(this.run, this.run.length)));
+    const parts = reading(this.run, this.run.length),
+      spans = parts.map(({ text, kind }) => el("span", `dx-${kind}`, this.#said(text, kind))),
+      whole = el("p", "dx-words", ...spans);
     whole.style.cssText = "position:absolute;visibility:hidden;inset-inline:0";
     this.frame.append(whole);
     this.frame.style.height = `${Math.min(whole.offsetHeight, MOST)}px`;
@@ -37,10 +39,6 @@ export class Text {
 
   grow() {
     this.resize();
-  }
-
-  #spans(parts) {
-    return parts.map(({ text, kind }) => el("span", `dx-${kind}`, this.#said(text, kind)));
   }
 
   #said(text, kind) {

@@ -49,7 +49,6 @@ export function boxOf({ first, last }, from, to, top, tall, apart) {
   return `M${from},${top}H${to}v${tall}H${from}z${cuts.join("")}`;
 }
 
-/** A piece in words. */
 export function wordOf({ worker, head, first, last, found }) {
   const where = tr`head ${head}, tiles ${first} to ${last}: worker ${worker}`;
   return found ? `${where}; ${found}` : where;

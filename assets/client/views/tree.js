@@ -29,7 +29,9 @@ export class DraftTree {
     const { threads, sources } = this.origins,
       label = { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` };
     this.picture = svg("svg", label, defs, this.slabs, this.edges, threads, sources, this.nodes);
-    this.picture.addEventListener("pointerover", (event) => this.#point(event));
+    this.picture.addEventListener("pointerover", ({ target }) =>
+      this.origins.lift(target.closest("[data-row], [data-cell]")?.dataset ?? {}),
+    );
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
@@ -100,11 +102,6 @@ export class DraftTree {
       { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state },
     ]);
     render(this.nodes, kept, (row, i) => this.#node(rows[row], at[i], row, kinds.get(row) ?? []));
-  }
-
-  #point({ target }) {
-    const node = target.closest("[data-row], [data-cell]");
-    this.origins.lift(node?.dataset ?? {});
   }
 
   #node(row, { x, y, w }, number, kinds) {

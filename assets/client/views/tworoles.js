@@ -36,7 +36,14 @@ export class TwoRoles extends StepPicture {
     const moving = this.#drafted(told, tree, at);
     moving.push(...this.#judged(told, tree, at));
     this.#both(at);
-    this.#written(tree, at);
+    this.chips(
+      this.ends,
+      emitted(this, tree, (i) => at.x(i + 1), written),
+      w - 4,
+    );
+    at.labels.push([2, written - 10, "start", tr`written`]);
+    const line = (rowsOf(tree).accepted + 1) * w; // where the two roles part
+    refused(this, tree, { line, roof: draft + 4, foot: verdict + CHIP + 4 });
     this.frame(written + CHIP + 20, at.labels);
     return moving;
   }
@@ -84,15 +91,6 @@ export class TwoRoles extends StepPicture {
       { y: under + 8, width: (B + 1) * w, height: verdict + CHIP - under },
     ];
     render(this.boxes, frames, (box) => ["rect", { class: "dx-lift", rx: 10, x: 1, ...box }]);
-  }
-
-  /** What the round wrote, under the verdicts, and where the two roles part. */
-  #written(tree, { w, draft, verdict, written: y, labels, x }) {
-    const { accepted } = rowsOf(tree);
-    const items = emitted(this, tree, (i) => x(i + 1), y);
-    this.chips(this.ends, items, w - 4);
-    labels.push([2, y - 10, "start", tr`written`]);
-    refused(this, tree, { line: (accepted + 1) * w, roof: draft + 4, foot: verdict + CHIP + 4 });
   }
 
   sentence(told, step) {

@@ -56,7 +56,6 @@ export class Unrolled extends StepPicture {
       at = { k, wide, w, left, x: (i) => left + (i + 0.5) * w, half, labels: [], ...broke(tree) };
     const moving = [...this.#paths(at), ...this.#parts(told, at), ...this.#beads(at)];
     const cells = this.#cells(told, tree, at);
-    this.#crack(at);
     this.#names(told, at);
     const end = left + columns * w + 16,
       wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
@@ -108,7 +107,6 @@ export class Unrolled extends StepPicture {
     });
   }
 
-  /** The state behind each column. */
   #beads({ k, x, ...at }) {
     const places = Array.from({ length: k + 1 }, (_, i) => i);
     return render(this.beads, places, (i) => [
@@ -131,17 +129,12 @@ export class Unrolled extends StepPicture {
     return this.chips(this.cells, [...items, ...ends], w - 4);
   }
 
-  /** Where the chain broke. */
-  #crack({ at, w, left, labels }) {
-    const d = `M${left + at * w},0V${SAYS + 5}`;
-    render(this.crack, at ? [["path", { class: "dx-cut", d }]] : []);
-    const middle = left + (at + 0.5) * w;
-    if (at) labels.push([Math.max(72, Math.min(middle, this.width - 72)), HIGH - 4, "middle", tr`✕ chain broke here`]);
-  }
-
-  /** The names of the parts. */
-  #names({ layers, rows }, { k, w, x, half, wide, left, labels }) {
-    const most = Math.floor((2 * half) / LETTER);
+  /** Where the chain broke, and the names of the parts. */
+  #names({ layers, rows }, { k, w, x, half, wide, left, at, labels }) {
+    const most = Math.floor((2 * half) / LETTER),
+      middle = Math.max(72, Math.min(x(at), this.width - 72));
+    render(this.crack, at ? [["path", { class: "dx-cut", d: `M${left + at * w},0V${SAYS + 5}` }]] : []);
+    if (at) labels.push([middle, HIGH - 4, "middle", tr`✕ chain broke here`]);
     for (let i = 1; i <= k; i++) {
       const run = w > 60 ? tr`run ${i}` : String(i);
       labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`draft layer`, most) : run]);

@@ -30,11 +30,6 @@ export class Watched extends StepPicture {
     return this.run.steps.slice(0, t).flatMap(({ watched }) => (watched?.tokens.length ? [watched] : []));
   }
 
-  /** The threshold of forward g: as recorded up to step t, then as that answers. */
-  #bar(t, g) {
-    return (g > t ? null : this.run.steps[g - 1].choice?.threshold) ?? this.run.asked(t, "watched", "bar", g);
-  }
-
   /** Whether the answer of step t reaches its threshold: then the rest is written. */
   #leaps(t) {
     return this.sliding.decided(this.run.steps[t - 1].choice?.chosen === "all-in", t);
@@ -104,7 +99,8 @@ export class Watched extends StepPicture {
     let path = "",
       last = null;
     for (let g = 1; g <= n; g++) {
-      const own = this.#bar(this.t, g),
+      const recorded = g > this.t ? null : this.run.steps[g - 1].choice?.threshold,
+        own = recorded ?? this.run.asked(this.t, "watched", "bar", g),
         bar = factor * own;
       if (own === null) break;
       if (bar !== last) {
