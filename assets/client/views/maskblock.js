@@ -42,7 +42,16 @@ export class MaskBlock extends StepPicture {
       filled = this.chips(this.guesses, guesses(this, told, tree, shifted), w - 4);
     this.#block(told, tree, at);
     this.#source(told, at);
-    this.#ends(tree, at);
+    const items = emitted(this, tree, (i) => at.x(i + 1)),
+      name = left + w * 0.9;
+    this.chips(this.ends, items, w - 4);
+    if (wide)
+      at.labels.push(
+        [name, 20, "end", tr`written`],
+        [name, foot + 22, "end", tr`guesses`],
+        [name, foot + 48, "end", tr`next best`],
+      );
+    refused(this, tree, { ...at, roomy: wide, roof: ROOF, foot: foot + 32 });
     this.frame(end + (wide ? 44 : 138), at.labels);
     return filled;
   }
@@ -118,21 +127,6 @@ export class MaskBlock extends StepPicture {
         [from, base + 36, "start", tr`context: ${rowsRead}`],
       );
     ways(this.lines, this.paths);
-  }
-
-  /** What was written, over its slots, and where the block broke. */
-  #ends(tree, { wide, left, w, foot, labels, x }) {
-    const { accepted } = rowsOf(tree);
-    const items = emitted(this, tree, (i) => x(i + 1)),
-      end = left + w * 0.9;
-    this.chips(this.ends, items, w - 4);
-    if (wide)
-      labels.push(
-        [end, 20, "end", tr`written`],
-        [end, foot + 22, "end", tr`guesses`],
-        [end, foot + 48, "end", tr`next best`],
-      );
-    refused(this, tree, { line: left + (accepted + 1) * w, roof: ROOF, foot: foot + 32, roomy: wide, labels });
   }
 
   sentence(told, step) {

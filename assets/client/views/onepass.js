@@ -66,9 +66,11 @@ export function emitted(view, tree, x, y = 4) {
   return tree.emitted.map((token, i) => ({ x: x(i), y, whole: view.word(token), state: state(i), sign: true }));
 }
 
-/** Where a draft was refused: a line from roof to foot, with words where there is room. */
-export function refused(view, tree, { line, roof, foot, roomy, labels }) {
+/** Where a draft was refused: a line from roof to foot, with words where there is room. left: of the place before the
+ * first guess, w: of a place. */
+export function refused(view, tree, { left, w, roof, foot, roomy, labels }) {
   const broke = tree.why.includes("mismatch"),
+    line = left + (rowsOf(tree).accepted + 1) * w,
     inside = line + 240 < view.width, // the words
     words = tr`✕ refused: the rest is dropped`;
   render(view.cuts, broke ? [`M${line},${roof - 10}V${foot}`] : [], (d) => ["path", { class: "dx-cut", d }]);

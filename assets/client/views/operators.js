@@ -37,9 +37,8 @@ export class Operators extends StepPicture {
     this.begin(run, dom, context, layers, ...this.strips.map(({ node }) => node), key);
   }
 
-  show(t, hurry) {
-    super.show(t, hurry);
-    if (!hurry) ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
+  also() {
+    ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, this.t, role), this.strips[i], i));
   }
 
   told = ({ operators }) => operators?.decoders;

@@ -59,8 +59,23 @@ networks.`);
 
   told = turn;
 
-  also() {
-    this.#middle(this.t);
+  /** The middle step so far: one step says little on a busy machine. */
+  also(_turn, step) {
+    const { t } = this,
+      so = this.turns.slice(0, t).filter(Boolean),
+      batch = step?.facts?.batch ?? 1;
+    if (!so.length) return setText(this.all, "");
+    const long = median(so.map((one) => one.long)),
+      rows = Math.round(batch / long).toLocaleString("en"),
+      [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side])))),
+      both = percent(median(so.map((one) => one.both))),
+      waited = seconds(median(so.map((one) => one.waited)));
+    setText(
+      this.all,
+      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
+${rows} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
+both at once ${both}; a microbatch waited ${waited} for the experts.`,
+    );
   }
 
   draw(found, step) {
@@ -130,24 +145,6 @@ a token every ${seconds(large.long)}`,
       ];
     });
     this.frame(panels.length * PANEL + 12, labels);
-  }
-
-  /** The middle step so far: one step says little on a busy machine. */
-  #middle(t) {
-    const so = this.turns.slice(0, t).filter(Boolean),
-      batch = this.run.steps[t - 1]?.facts?.batch ?? 1;
-    if (!so.length) return setText(this.all, "");
-    const long = median(so.map((one) => one.long)),
-      rows = Math.round(batch / long).toLocaleString("en"),
-      [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side])))),
-      both = percent(median(so.map((one) => one.both))),
-      waited = seconds(median(so.map((one) => one.waited)));
-    setText(
-      this.all,
-      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
-${rows} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
-both at once ${both}; a microbatch waited ${waited} for the experts.`,
-    );
   }
 
   sentence(found, { facts }) {

@@ -18,7 +18,20 @@ const growth = (run) => Array.from({ length: run.length + 1 }, (_, t) => run.tok
 export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
-    this.lanes = el("div", "dx-lanes");
+    const go = (event) => {
+      group.pause();
+      group.seek(along(this.rows[0].track, event) * group.end, true);
+    };
+    this.lanes = el("div", {
+      class: "dx-lanes",
+      onpointerdown: (event) => {
+        if (!event.target.closest(".dx-track")) return;
+        this.lanes.setPointerCapture(event.pointerId);
+        event.preventDefault();
+        go(event);
+      },
+      onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
+    });
     this.budget = el("input", {
       ...{ type: "number", min: 0, step: "any", "aria-label": tr`Freeze at` },
       oninput: () => group.pause(),
@@ -37,7 +50,6 @@ export class Race {
       controls = el("div", "dx-controls", at, this.budget, this.unit, this.button, this.say),
       look = { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true };
     this.root = el("div", look, this.lanes, controls, el("div", "dx-scroll", this.table));
-    this.#listen();
   }
 
   /** Called after every move of the clock. */
@@ -120,22 +132,6 @@ export class Race {
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
       stop.style.left = `${end ? (100 * last) / end : 0}%`;
       return { track, veil, hand, count };
-    });
-  }
-
-  #listen() {
-    const go = (event) => {
-      this.group.pause();
-      this.group.seek(along(this.rows[0].track, event) * this.group.end, true);
-    };
-    set(this.lanes, {
-      onpointerdown: (event) => {
-        if (!event.target.closest(".dx-track")) return;
-        this.lanes.setPointerCapture(event.pointerId);
-        event.preventDefault();
-        go(event);
-      },
-      onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
     });
   }
 

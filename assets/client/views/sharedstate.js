@@ -44,11 +44,11 @@ export class SharedState extends StepPicture {
     this.#tower(told, at);
     lent(at);
     checked(this.run.steps.slice(0, this.t), at);
-    const { accepted } = rowsOf(tree),
-      end = left + (n - 1) * w - 8;
+    const begin = left + (n - 1) * w,
+      end = begin - 8;
     items.push(...emitted(this, tree, (i) => at.x(n - 1 + i)));
     if (roomy) at.labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
-    refused(this, tree, { ...at, line: left + (n + accepted) * w, roof: ROOF, foot: foot + 32 });
+    refused(this, tree, { ...at, left: begin, roof: ROOF, foot: foot + 32 });
     const moving = this.chips(this.cells, items, w - 4);
     ways(this.ways, at.lines);
     render(this.boxes, at.boxes, ([x, y, width, height, kind]) => [

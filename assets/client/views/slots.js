@@ -89,7 +89,21 @@ export class Slots extends StepPicture {
     RULES.forEach((_, i) => {
       this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) });
     });
-    this.#paint(at);
+    render(this.bars, at.bars, ({ expert, title, dim, ...box }) => {
+      const style = `fill:${this.#fill(expert)};stroke:none;opacity:${dim ? 0.45 : 1}`;
+      return ["rect", { height: ROW - 2, ...box, style }, ["title", {}, title]];
+    });
+    render(this.arcs, at.arcs, ({ d, cx, cy, n, expert, out }) => {
+      const fill = this.#fill(expert),
+        edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
+      return [
+        {},
+        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
+        ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
+        ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
+      ];
+    });
+    render(this.marks, at.marks, ([d, style]) => ["path", { d, style }]);
     this.frame(top + 2 * panel, at.labels);
     this.turns[0].disabled = !(this.moment > places[0]);
     this.turns[1].disabled = !(this.moment < places.at(-1));
@@ -159,24 +173,6 @@ ${L} runs`;
     if (!wide) return;
     labels.push([left - 10, base + 13, "end", name, true]);
     labels.push([left - 10, base + 13 + ROW, "end", tr`◤ loads: ${loadsOf(held[i])}`]);
-  }
-
-  #paint({ bars, arcs, marks }) {
-    render(this.bars, bars, ({ expert, title, dim, ...box }) => {
-      const style = `fill:${this.#fill(expert)};stroke:none;opacity:${dim ? 0.45 : 1}`;
-      return ["rect", { height: ROW - 2, ...box, style }, ["title", {}, title]];
-    });
-    render(this.arcs, arcs, ({ d, cx, cy, n, expert, out }) => {
-      const fill = this.#fill(expert),
-        edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
-      return [
-        {},
-        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
-        ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
-        ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
-      ];
-    });
-    render(this.marks, marks, ([d, style]) => ["path", { d, style }]);
   }
 
   sentence({ start, experts: numbers = [] }, { facts = {} }) {

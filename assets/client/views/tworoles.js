@@ -33,8 +33,7 @@ export class TwoRoles extends StepPicture {
       verdict = under + 34,
       written = verdict + CHIP + 34;
     const at = { B, w, draft, way, under, verdict, written, labels: [], x: (i) => (i + 0.5) * w };
-    const moving = this.#drafted(told, tree, at);
-    moving.push(...this.#judged(told, tree, at));
+    const moving = [...this.#drafted(told, tree, at), ...this.#judged(told, tree, at)];
     this.#both(at);
     this.chips(
       this.ends,
@@ -42,8 +41,7 @@ export class TwoRoles extends StepPicture {
       w - 4,
     );
     at.labels.push([2, written - 10, "start", tr`written`]);
-    const line = (rowsOf(tree).accepted + 1) * w; // where the two roles part
-    refused(this, tree, { line, roof: draft + 4, foot: verdict + CHIP + 4 });
+    refused(this, tree, { left: 0, w, roof: draft + 4, foot: verdict + CHIP + 4 }); // where the two roles part
     this.frame(written + CHIP + 20, at.labels);
     return moving;
   }
