@@ -100,8 +100,7 @@ export class Lines extends StepPicture {
   #flag(path, won, vote, x, y, row) {
     const kind = this.#kind(path, won);
     if (kind === "alive") return null;
-    const at = vote ? vote.voters.indexOf(path.id) : -1,
-      voted = at >= 0 && vote.of[at] >= 0 ? vote.answers[vote.of[at]] : "",
+    const voted = vote?.answers[vote.of[vote.voters.indexOf(path.id)]] ?? "",
       text = this.#text(path),
       [answer, right] = answerOf(this.run, voted || text),
       sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
@@ -146,12 +145,11 @@ export class Lines extends StepPicture {
 
   describe(t) {
     const { paths } = this.#read(t),
-      won = paths.find(({ fate }) => fate === "chosen") ?? null,
-      going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length;
-    if (!t || !paths.length) return tr`Before the first step.`;
+      won = paths.find(({ fate }) => fate === "chosen"),
+      going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length,
+      all = paths.reduce((sum, path) => sum + this.#count(path), 0);
+    if (!paths.length) return tr`Before the first step.`;
     if (!won) return tr`Still running: ${going} of ${paths.length}; none has won yet.`;
-    const all = paths.reduce((sum, path) => sum + this.#count(path), 0),
-      n = this.#count(won);
-    return tr`★ path ${won.id} with ${n} tokens; still running: ${going}; written by all: ${all} tokens.`;
+    return tr`★ path ${won.id} with ${this.#count(won)} tokens; still running: ${going}; written by all: ${all} tokens.`;
   }
 }

@@ -128,12 +128,12 @@ export class Phases extends StepPicture {
   /** The rows' names, and what was written below. */
   #names({ low, high, steps }, t, y, words) {
     const middle = (from, n) => y + this.HEAD + from * ROW + (n * ROW) / 2 + 4;
-    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), "end", tr`encoder, ${high} layers`]);
-    if (!this.narrow)
-      words.push([this.LEFT - 10, middle(high, low), "end", high ? tr`decoder, ${low} layers` : tr`${low} layers`]);
-    const kept = tr`keys and values for the decoder, kept`;
+    const add = (x, from, n, anchor, name) => words.push([x, middle(from, n), anchor, name]),
+      kept = tr`keys and values for the decoder, kept`;
+    if (!this.narrow && high) add(this.LEFT - 10, 0, high, "end", tr`encoder, ${high} layers`);
+    if (!this.narrow) add(this.LEFT - 10, high, low, "end", high ? tr`decoder, ${low} layers` : tr`${low} layers`);
     if (t && high && LETTER * kept.length < this.c * this.n)
-      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), "middle", kept]);
+      add(this.LEFT + (this.c * this.n) / 2, high, low, "middle", kept);
     const letters = Math.floor(this.out / LETTER),
       foot = y + this.HEAD + (low + high) * ROW + 16,
       shown = letters > 2 ? steps.slice(0, t) : [];

@@ -49,7 +49,7 @@ export class RecordTable {
       single = entries.filter(([, value]) => scalar(value)),
       lists = new Map(),
       others = entries.filter(([, value]) => !scalar(value) && !this.#flat(value)),
-      parts = single.length ? [this.#singles(single)] : [];
+      parts = single.length ? [el("table", {}, ...single.map((entry) => this.#row(entry)))] : [];
     for (const entry of entries.filter(([, value]) => this.#flat(value)))
       lists.set(entry[1].length, [...(lists.get(entry[1].length) ?? []), entry]);
     for (const group of lists.values()) parts.push(this.#columns(group.slice(0, MOST)));
@@ -94,12 +94,9 @@ export class RecordTable {
   }
 
   /** Name, value, and for a number its course over the steps. */
-  #singles(entries) {
-    const rows = entries.map(([name, value, path]) => {
-      const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
-      return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
-    });
-    return el("table", {}, ...rows);
+  #row([name, value, path]) {
+    const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
+    return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
   }
 
   #course(path) {
@@ -125,12 +122,12 @@ export class RecordTable {
       tops = group.map(([, values, path]) =>
         ["token", "position"].includes(this.units[path]) ? 0 : Math.max(0, ...values.filter(Number.isFinite)),
       );
-    const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name))));
-    const cell = (value, path, top) => {
-      const bar = typeof value === "number" && value > 0 && top > 0,
-        style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
-      return el("td", bar ? { style } : {}, this.#said(value, path));
-    };
+    const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name)))),
+      cell = (value, path, top) => {
+        const bar = typeof value === "number" && value > 0 && top > 0,
+          style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
+        return el("td", bar ? { style } : {}, this.#said(value, path));
+      };
     const rows = Array.from({ length: Math.min(length, ROWS) }, (_, i) =>
       el("tr", {}, ...group.map(([, values, path], n) => cell(values[i], path, tops[n]))),
     );

@@ -100,9 +100,9 @@ export class Tape extends StepMap {
     const { run, right } = this,
       [, y, , h] = this.at(index, this.from),
       room = BARS - 60,
-      share = run.steps[index].tokens_fed / run.widest;
+      share = Math.min(1, run.steps[index].tokens_fed / run.widest);
     pen.fillStyle = surface.accent;
-    pen.fillRect(right + 16, y, Math.min(1, share) * room, h);
+    pen.fillRect(right + 16, y, share * room, h);
     pen.strokeStyle = surface.muted;
     pen.setLineDash([3, 3]);
     pen.strokeRect(right + 16.5, y + 0.5, room, h - 1);
@@ -112,11 +112,10 @@ export class Tape extends StepMap {
   aside() {
     const { run, right, tall, margin } = this;
     if (!margin) return [];
-    const labels = [[right + 16, 13, "start", tr`computed, of ${run.widest}`]];
-    run.steps.forEach(({ tokens_fed: fed }, step) => {
-      if (tall >= 14) labels.push([right + BARS - 38, this.at(step, 0)[1] + tall / 2 + 4, "start", fed]);
-    });
-    return labels;
+    const head = [right + 16, 13, "start", tr`computed, of ${run.widest}`],
+      y = (step) => this.at(step, 0)[1] + tall / 2 + 4,
+      fed = run.steps.map(({ tokens_fed: n }, step) => [right + BARS - 38, y(step), "start", n]);
+    return tall >= 14 ? [head, ...fed] : [head];
   }
 
   read(index, position) {
