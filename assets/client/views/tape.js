@@ -55,7 +55,7 @@ export class Tape extends StepMap {
           pen.fillStyle = surface.line;
           pen.fillRect(x, y, w, h);
         } else this.#hatch(pen, x, y, w, h, surface);
-    for (const span of of(step, "fed")) this.#fed(pen, index, span, surface);
+    for (const span of of(step, "fed")) this.#computed(pen, index, span, surface);
     positions.forEach((position, i) => {
       if (this.has(position)) this.written(pen, index, position, context.theme.states.new[mode], tokens[i]);
     });
@@ -63,7 +63,7 @@ export class Tape extends StepMap {
   }
 
   /** What is fed; what stood in its places, quietly. */
-  #fed(pen, index, span, surface) {
+  #computed(pen, index, span, surface) {
     const cells = this.#cells(index, span);
     for (const [, x, y, w, h] of cells) {
       pen.fillStyle = surface.panel;
