@@ -27,6 +27,8 @@ class Module:
         self.name, self._text = name, text.encode()
         self.imports: list[str] = []
         """The names of the modules that it imports; those that it loads later are not among them."""
+        self.classes: list[str] = []
+        """The names of the classes that it exports."""
         self._exports: list[str] = []
         self._edits: list[tuple[int, int, str]] = []
         self._root = _PARSER.parse(self._text).root_node
@@ -82,6 +84,7 @@ class Module:
         if any(name.type != "identifier" for name in names):
             raise self._refused(node)
         self._exports += map(_text, names)
+        self.classes += map(_text, names if declared.type == "class_declaration" else ())
         self._edits.append((node.start_byte, declared.start_byte, ""))
 
     def _refused(self, node: Node) -> ValueError:

@@ -49,7 +49,7 @@ function laws(name, widths, records, draw) {
   });
 }
 
-const vote = await view("vote");
+const vote = await asset("views/vote.js");
 const tally = (rule, shares, winner, more) => ({ rule, shares, winner, ...more });
 const VOTE = {
   answers: ["12", "a long answer", "7"],
@@ -204,7 +204,7 @@ test("cards lie side by side in the order of their text", () => {
   assert.deepEqual([one.text, three.text], ["so ", " 4"]);
 });
 
-const pauses = await view("pauses");
+const pauses = await asset("views/pauses.js");
 const words = (...texts) =>
   texts.map((text, i) => ({ text, H: i % 3 ? 0.5 * i : null, paused: i === 2, overruled: i === 4 }));
 const FUTURES = [
@@ -332,7 +332,7 @@ laws("a draft tree", [800], trees, ([over, more]) => {
   };
 });
 
-const origins = await view("origins");
+const origins = await asset("views/origins.js");
 // biome-ignore format: a table
 const SOURCES = [{ kind: "text", links: [[0, 0], [1, 2], [9, 0]] }, { kind: "model", links: [[1, -1], [0, 3]] }];
 const NODES = [300, 420].map((x, i) => ({ x, y: 4 + 56 * i, w: 80, h: 24 }));

@@ -84,7 +84,7 @@ def test_columns_hold_each_path_once(js: Call) -> None:
     gone = {i for i, (out, copy) in enumerate(zip(vote["removed"], vote["copies"], strict=True)) if out and copy < 0}
     assert gone
     for tally in vote["tallies"]:
-        made = js("views/votelayout.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
+        made = js("views/vote.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
         assert sum(column["sum"] for column in made) == pytest.approx(sum(tally["shares"]))
         blocks = [block["i"] for column in made for block in column["blocks"]]
         shared = {i for i, share in enumerate(tally["shares"]) if share}

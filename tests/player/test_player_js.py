@@ -223,7 +223,7 @@ def test_the_player_and_the_exporter_ask_for_the_same_views(js: Call, make: Call
 def test_a_view_of_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new view is a file of its own: the list, the exports and their scripts have it."""
     shutil.copytree(CLIENT, tmp_path / "client")
-    declared = 'export const view = { name: "New", title: "A: new one", place: 65, needs: ["intervals+end"] };'
+    declared = 'export const view = { title: "A: new one", place: 65, needs: ["intervals+end"] };'
     (tmp_path / "client" / "views" / "new.js").write_text(
         f'import {{ el }} from "../player/dom.js";\n\n{declared}\n\nexport class New {{}}\n', "utf-8"
     )

@@ -9,10 +9,12 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers` and its words where a step has `none`; its sliders (sliding.js) and what else it puts
- * `below` stand below the drawing. */
+/** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
+ * (sliding.js) and what else it puts `below` stand below the drawing. */
 export class StepPicture {
   layers = [];
+  entrance = { opacity: 0 };
+  early = false; // whether something is shown before the first step
   controls = [];
 
   /** An element that stands below the drawing. */
@@ -49,6 +51,10 @@ export class StepPicture {
     return this.filled && !told?.[this.filled]?.length ? null : told;
   }
 
+  #shown(step) {
+    return ((step || this.early) && this.told(step ?? {})) || null;
+  }
+
   /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`
    * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
@@ -57,18 +63,18 @@ export class StepPicture {
     this.t = t;
     if (hurry) return;
     const step = this.run.steps[t - 1],
-      told = step && this.told(step);
+      told = this.#shown(step);
     setText(this.say, this.describe(t));
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);
     endIn(this.picture); // what moves is of another step
     const fresh = told && this.draw(told, step, next);
-    if (next && fresh) comeIn(fresh, { opacity: 0 });
+    if (next && fresh) comeIn(fresh, this.entrance);
   }
 
   describe(t) {
     const step = this.run.steps[t - 1],
-      told = step && this.told(step);
+      told = this.#shown(step);
     if (told) return this.sentence(told, step, t);
     return t ? this.none : tr`Before the first step.`;
   }

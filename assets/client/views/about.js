@@ -5,7 +5,7 @@ import { el } from "../player/dom.js";
 import { ofModel } from "../player/receipt.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "About", title: "About this run", place: 220, needs: [] };
+export const view = { title: "About this run", place: 220, needs: [] };
 
 /** What a run promises of its text, from its header; "" where nothing. */
 export function promise({ lossless, models }) {

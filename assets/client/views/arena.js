@@ -7,7 +7,7 @@ import { el, set, setText, svg } from "../player/dom.js";
 import { render, write } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
+export const view = { title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 
 const HALF = 0.5; // a first part larger than this share of its column is cut off below
 export const HIGH = 170;

@@ -8,7 +8,7 @@ import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "AtOnce", title: "Both models at work", place: 50, needs: ["at_once"] };
+export const view = { title: "Both models at work", place: 50, needs: ["at_once"] };
 
 const TOP = 24,
   ROW = 44,

@@ -11,7 +11,7 @@ import { tr } from "../player/words.js";
 import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 
-export const view = { name: "Attentions", title: "Bytes and operations of attention", place: 81, needs: ["readers"] };
+export const view = { title: "Bytes and operations of attention", place: 81, needs: ["readers"] };
 
 const HIGH = 330, // of the plane
   TOP = 44,

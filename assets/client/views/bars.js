@@ -8,7 +8,7 @@ import { cellAt, cornerOf } from "../player/layout.js";
 import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
+export const view = { title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
 const SEEN = 176; // pixels; more rows scroll
 const BASE = "confidence";

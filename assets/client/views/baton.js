@@ -12,7 +12,7 @@ import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 import { inLines } from "./onlines.js";
 
-export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };
+export const view = { title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };
 
 const TOP = 62,
   CELL = 26,

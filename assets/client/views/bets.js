@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { ticks } from "./ticks.js";
 
-export const view = { name: "Bets", title: "The bet of this round", place: 67, needs: ["bets"] };
+export const view = { title: "The bet of this round", place: 67, needs: ["bets"] };
 
 const ROOF = 48,
   TALL = 250, // of a chart

@@ -5,7 +5,7 @@ import { swatch } from "../player/render.js";
 import { spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
+export const view = { title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
 
 const WRITTEN = { width: 0.8, height: 0.5, "data-s": "new" };
 const LEAST = 6, // pixels of a step

@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { odd } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Boundary", title: "A block ends where a line ends", place: 59, needs: ["boundary"] };
+export const view = { title: "A block ends where a line ends", place: 59, needs: ["boundary"] };
 
 const HEAD = 26,
   TOKENS = 36, // below a lane's top: its words, the flags, then the tokens

@@ -5,7 +5,7 @@ import { el, frame, svg } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Branches", title: "Branches", place: 190, needs: ["branches"] };
+export const view = { title: "Branches", place: 190, needs: ["branches"] };
 
 const COLUMNS = 16,
   W = 108,

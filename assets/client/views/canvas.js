@@ -7,7 +7,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Canvas", title: "Noise that settles", place: 149, needs: ["canvas"] };
+export const view = { title: "Noise that settles", place: 149, needs: ["canvas"] };
 
 const ROOM = 58, // for the names of the rows
   WIDEST = 96,

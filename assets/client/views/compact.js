@@ -8,7 +8,7 @@ import { relay } from "../player/grid.js";
 import { cornerOf } from "../player/layout.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Compact", title: "", place: "toolbar", needs: [] };
+export const view = { title: "", place: "toolbar", needs: [] };
 
 const FROM = 3; // runs
 const BAR = 76; // pixels that the controls and the gaps around them take

@@ -6,7 +6,7 @@ import { render } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] };
+export const view = { title: "Code and completions", place: 156, needs: ["completions"] };
 
 const SHOWN = 8, // names in the list
   LOOKS = {

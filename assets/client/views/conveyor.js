@@ -10,7 +10,7 @@ import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Belts } from "./belts.js";
 
-export const view = { name: "Conveyor", title: "Each guess drops back in", place: 47, needs: ["rankings"] };
+export const view = { title: "Each guess drops back in", place: 47, needs: ["rankings"] };
 
 const NARROW = 720;
 

@@ -8,7 +8,7 @@ import { render } from "../player/render.js";
 import { copies } from "../player/rounds.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Copying", title: "Copied from the source", place: 118, needs: ["spans.match"] };
+export const view = { title: "Copied from the source", place: 118, needs: ["spans.match"] };
 
 const MOST = 160, // tokens of a line; longer ones show what is near this step
   CHARS = 9,

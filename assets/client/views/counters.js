@@ -8,7 +8,7 @@ import { lost, meant, numbers, receipt } from "../player/receipt.js";
 import { tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
-export const view = { name: "Counters", title: "All numbers of this run", place: 100, needs: [] };
+export const view = { title: "All numbers of this run", place: 100, needs: [] };
 
 const rate = (above, below) => (below > 0 ? number(above / below) : "–");
 

@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Credits", title: "The same guess again earns credit", place: 57, needs: ["credits"] };
+export const view = { title: "The same guess again earns credit", place: 57, needs: ["credits"] };
 
 const LEFT = 58,
   HEAD = 22,

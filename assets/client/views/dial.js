@@ -52,10 +52,6 @@ export const size = (n) =>
       ? `${+(n / 1024).toPrecision(3)}k`
       : String(Math.round(n));
 
-/** Labels of a drawing whose fifth part is true are bold. */
-export const embolden = (words, labels) =>
-  [...words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));
-
 /** The layer that is shown, of those that a run's routing names. */
 export class LayerChoice {
   constructor(change) {

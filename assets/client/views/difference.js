@@ -7,7 +7,7 @@ import { el, setText } from "../player/dom.js";
 import { pairOf } from "../player/field.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Difference", title: "", place: 45, needs: [] };
+export const view = { title: "", place: 45, needs: [] };
 
 const quoted = (text) => `‘${glyphs(text, 24)}’`;
 

@@ -13,7 +13,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "EarlyExit", title: "Two early exits", place: 41, needs: ["early_exit"] };
+export const view = { title: "Two early exits", place: 41, needs: ["early_exit"] };
 
 const ROOF = 34, // heights of the parts from top to bottom, in CSS pixels
   DEEP = 66,

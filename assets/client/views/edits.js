@@ -10,7 +10,7 @@ import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Edits", title: "Written, then replaced", place: 153, needs: ["edits"] };
+export const view = { title: "Written, then replaced", place: 153, needs: ["edits"] };
 
 const LEAST = 50, // of a column, in CSS pixels, as far as ROWS allow
   WIDEST = 104,

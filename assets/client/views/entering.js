@@ -10,7 +10,7 @@ import { means, pictureOf } from "../player/pixels.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Entering", title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
+export const view = { title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
 
 const WIDE = {
     side: 150,

@@ -12,7 +12,7 @@ import { tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";
 
-export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
+export const view = { title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
 
 const HEAD = 24, // of a panel
   CHIP = 24,

@@ -8,12 +8,7 @@ import { short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = {
-  name: "ExitMap",
-  title: "Which exit would have drafted right",
-  place: 44,
-  needs: ["shadow_tokens"],
-};
+export const view = { title: "Which exit would have drafted right", place: 44, needs: ["shadow_tokens"] };
 
 const ROOF = 44,
   FLOOR = 34, // of an exit

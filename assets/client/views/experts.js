@@ -12,7 +12,7 @@ import { tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
 import { drawn, expected, readOf, together } from "./used.js";
 
-export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing.expert"] };
+export const view = { title: "Experts of each token", place: 117, needs: ["routing.expert"] };
 
 const WORDS = 84, // height of heading and tokens
   TALL = 8, // of an expert's row

@@ -4,7 +4,7 @@ import { number } from "../player/codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../player/dom.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Facts", title: "Numbers of the method, as recorded", place: 180, needs: ["facts"] };
+export const view = { title: "Numbers of the method, as recorded", place: 180, needs: ["facts"] };
 
 const H = 36;
 

@@ -8,12 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = {
-  name: "Filtering",
-  title: "A trained filter says what is final",
-  place: 54,
-  needs: ["filtering"],
-};
+export const view = { title: "A trained filter says what is final", place: 54, needs: ["filtering"] };
 
 const PLAIN = 0.8; // what the published filter amounts to
 const TALL = 56, // a bar of 1

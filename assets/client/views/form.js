@@ -10,7 +10,7 @@ import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Form", title: "A form that fills", place: 55, needs: ["form"] };
+export const view = { title: "A form that fills", place: 55, needs: ["form"] };
 
 const HEAD = 48,
   LINE = CHIP + 22, // of the form: the forward's number, the word

@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
+export const view = { title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
 const TOP = 40,
   TALL = 330, // of the tree

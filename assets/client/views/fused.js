@@ -13,12 +13,7 @@ import { tr } from "../player/words.js";
 import { rightOf, tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
-export const view = {
-  name: "Fused",
-  title: "Three layers of the target, then its own outputs",
-  place: 61,
-  needs: ["fused"],
-};
+export const view = { title: "Three layers of the target, then its own outputs", place: 61, needs: ["fused"] };
 
 const LISTS = 44, // from the top
   LINE = 27,

@@ -10,7 +10,7 @@ import { Sliding } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 import { Floors } from "./floors.js";
 
-export const view = { name: "Fusion", title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };
+export const view = { title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };
 
 const NARROW = 980; // three rankings side by side need more
 

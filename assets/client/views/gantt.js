@@ -6,7 +6,7 @@ import { el, frame, setText, svg } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["intervals"] };
+export const view = { title: "Devices and workers", place: 130, needs: ["intervals"] };
 
 const ROW = 26,
   LETTER = 7, // pixels of one, on average

@@ -7,7 +7,7 @@ import { lost, numbers, receipt } from "../player/receipt.js";
 import { tr } from "../player/words.js";
 import { figure } from "./receipt.js";
 
-export const view = { name: "Headline", title: "", place: 10, needs: [] };
+export const view = { title: "", place: 10, needs: [] };
 
 export class Headline {
   load(run, dom) {

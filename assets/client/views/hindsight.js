@@ -6,7 +6,6 @@ import { levelOf, ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 
 export const view = {
-  name: "Hindsight",
   title: "Hindsight: decodable before it was written",
   place: 175,
   needs: ["candidates+masked+end"],

@@ -11,7 +11,7 @@ import { Sliding, short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Judged", title: "Judged drafts", place: 119, needs: ["judged"] };
+export const view = { title: "Judged drafts", place: 119, needs: ["judged"] };
 
 const ROW = 34,
   TOP = 4, // of the target's own test

@@ -7,7 +7,7 @@ import { levelOf, ramp, rgbOf } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { scoreControls } from "./dial.js";
 
-export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+growing"] };
+export const view = { title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 
 export class Lanes {
   load(run, dom, context) {

@@ -9,7 +9,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { bars, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Leaps", title: "Neighbours of a confident token follow", place: 58, needs: ["leaps"] };
+export const view = { title: "Neighbours of a confident token follow", place: 58, needs: ["leaps"] };
 
 const LEFT = 40,
   ARCS = 54, // room for a line of words and the arcs

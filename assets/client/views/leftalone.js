@@ -10,7 +10,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
+export const view = { title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
 export const CARD = 44; // its height
 const NARROW = 700, // a panel in which the reason for the end stands above

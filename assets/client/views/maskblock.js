@@ -8,9 +8,9 @@ import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { emitted, guesses, refused } from "./onepass.js";
+import { emitted, guesses, refused, ways } from "./onepass.js";
 
-export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
+export const view = { title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
 
 const NARROW = 620,
   WIDEST = 128, // of a slot, in CSS pixels
@@ -24,10 +24,7 @@ const arrow = (x, y, dx, dy) =>
 export class MaskBlock extends StepPicture {
   layers = ["pass", "floors", "squares", "lines", "bars", "boxes", "guesses", "rest", "ends", "cuts"];
   none = tr`No block was filled in this step.`;
-
-  told({ maskblock, tree }) {
-    return tree && maskblock?.tokens?.length ? maskblock : null;
-  }
+  told = ({ maskblock, tree }) => tree && maskblock?.tokens?.length && maskblock;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -41,24 +38,22 @@ export class MaskBlock extends StepPicture {
       row = bus + 22, // of the block
       end = row + 36;
     const at = { b, wide, left, w, others, foot, bus, row, end, labels: [], x: (i) => left + (i + 0.5) * w };
-    const filled = this.#guesses(told, tree, at);
+    const shifted = { ...at, tall: BARS, x: (i) => at.x(i + 1) },
+      filled = this.chips(this.guesses, guesses(this, told, tree, shifted), w - 4);
     this.#block(told, tree, at);
     this.#source(told, at);
-    this.#ends(tree, at);
+    const items = emitted(this, tree, (i) => at.x(i + 1)),
+      name = left + w * 0.9;
+    this.chips(this.ends, items, w - 4);
+    if (wide)
+      at.labels.push(
+        [name, 20, "end", tr`written`],
+        [name, foot + 22, "end", tr`guesses`],
+        [name, foot + 48, "end", tr`next best`],
+      );
+    refused(this, tree, { ...at, roomy: wide, roof: ROOF, foot: foot + 32 });
     this.frame(end + (wide ? 44 : 138), at.labels);
     return filled;
-  }
-
-  /** The guesses: a bar, the drafted token, and those that were next. */
-  #guesses({ tokens, chances }, tree, { w, others, foot, labels, x }) {
-    const { rows } = rowsOf(tree),
-      states = tokens.map((_, i) => rows[i + 1]?.state ?? "unreached"),
-      at = { w, foot, others, tall: BARS, x: (i) => x(i + 1) };
-    guesses(this, { tokens, chances, states }, at, labels);
-    const items = tokens.map(([token], i) => ({
-      ...{ x: x(i + 1), y: foot + 6, state: states[i], whole: this.word(token), sign: true },
-    }));
-    return this.chips(this.guesses, items, w - 4);
   }
 
   /** The pass: anchor and masks, the line between them, and what rises from each mask. */
@@ -89,7 +84,7 @@ export class MaskBlock extends StepPicture {
       y = (i) => base - floor * (i + 1) - 1,
       from = 2,
       rows = Math.min(context, 24),
-      [cx, cy] = wide ? [tower + 74, base - 6] : [tower + 60, base - 6],
+      [cx, cy] = [tower + (wide ? 74 : 60), base - 6],
       size = 11;
     const numbers = Array.from({ length: depth }, (_, i) => i + 1);
     render(this.floors, numbers, (i) => {
@@ -114,29 +109,24 @@ export class MaskBlock extends StepPicture {
         ? `M${edge},${into}C${edge + 16},${into} ${left - 26},${bus} ${left},${bus}${arrow(left + 2, bus, 1, 0)}`
         : `M${edge},${into}H${edge + 14}V${end + 6}${arrow(edge + 14, end + 4, 0, -1)}`;
     this.paths.push([way, "dx-exit"]);
-    if (wide) {
-      labels.push([from, y(depth - 1) - 22, "start", tr`states after layers`]);
-      labels.push([from, y(depth - 1) - 6, "start", tr`${layers.join(", ")} of ${depth}`]);
-      labels.push([from, base + 16, "start", tr`layer ${1}`]); // the lowest
-      labels.push([left - 12, base + 16, "end", tr`context: ${many(context, "row")}`]);
-    } else {
-      const read = tr`${layers.join(", ")} of ${depth}`;
-      labels.push([from, base + 18, "start", `${tr`states after layers`} ${read}`]);
-      labels.push([from, base + 36, "start", tr`context: ${many(context, "row")}`]);
-    }
-    render(this.lines, this.paths, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
-  }
-
-  /** What was written, over its slots, and where the block broke. */
-  #ends(tree, { wide, left, w, foot, labels, x }) {
-    const { accepted } = rowsOf(tree);
-    const items = emitted(this, tree, (i) => x(i + 1));
-    this.chips(this.ends, items, w - 4);
-    if (wide) {
-      const names = [tr`written`, tr`guesses`, tr`next best`];
-      [20, foot + 22, foot + 48].forEach((y, i) => labels.push([left + w * 0.9, y, "end", names[i]]));
-    }
-    refused(this, tree, { line: left + (accepted + 1) * w, roof: ROOF, foot: foot + 32, roomy: wide, labels });
+    const [states, read, rowsRead] = [
+      tr`states after layers`,
+      tr`${layers.join(", ")} of ${depth}`,
+      many(context, "row"),
+    ];
+    if (wide)
+      labels.push(
+        [from, y(depth - 1) - 22, "start", states],
+        [from, y(depth - 1) - 6, "start", read],
+        [from, base + 16, "start", tr`layer ${1}`], // the lowest
+        [left - 12, base + 16, "end", tr`context: ${rowsRead}`],
+      );
+    else
+      labels.push(
+        [from, base + 18, "start", `${states} ${read}`],
+        [from, base + 36, "start", tr`context: ${rowsRead}`],
+      );
+    ways(this.lines, this.paths);
   }
 
   sentence(told, step) {

@@ -7,10 +7,9 @@ import { number, unpack } from "../player/codec.js";
 import { el, pool, set, setText, sizeCanvas } from "../player/dom.js";
 import { ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
-import { boxes, cells, corner, outline } from "./mediagrid.js";
 import { GuessWindow } from "./mediawindow.js";
 
-export const view = { name: "Media", title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
+export const view = { title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
 
 const ROOM = 336, // pixels that a picture takes if it can
   GAP = 36, // between pictures
@@ -22,13 +21,11 @@ const ROOM = 336, // pixels that a picture takes if it can
 
 const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
-export class Media {
+export class Media extends GuessWindow {
   load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
+    super.load(run, dom, context);
     this.panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
-    this.window = new GuessWindow((t) => this.describe(t));
-    this.window.load(run, dom, context);
-    this.window.picture.before(this.panels);
+    this.picture.before(this.panels);
     this.grow();
   }
 
@@ -42,22 +39,9 @@ export class Media {
     return this.run.steps.slice(0, t).findLast(({ media }) => media && fits(media.codes.shape))?.media;
   }
 
-  /** Cells that a step wrote, in raster order. */
-  #wrote(step) {
-    const first = this.run.prompt.length;
-    return (step?.commits?.positions ?? []).map((at) => at - first).filter((cell) => cell >= 0);
-  }
-
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.#pictures(this.t);
-    this.window.resize(width);
-  }
-
   show(t, hurry) {
-    this.t = t;
     this.#pictures(t);
-    this.window.show(t, hurry);
+    super.show(t, hurry);
   }
 
   #pictures(t) {
@@ -107,21 +91,21 @@ export class Media {
       shade = (code) => shades[Math.round((code / this.top) * (shades.length - 1))].fill;
     const fill = (i) => values[i] >= 0 && (media.colours?.[values[i]] ?? shade(values[i]));
     cells(pen, frame, fill, (i) => (guesses.has(i) ? GUESS : 0));
-    if (!media) return [tr`This run: many guesses tested per call`, this.#reached(0)];
+    const title = tr`This run: many guesses tested per call`;
+    if (!media) return [title, this.#reached(0)];
     if (media.colours) this.#marks(pen, frame);
     boxes(pen, media.boxes ?? [], frame);
     const known = values.filter((code) => code >= 0).length - guesses.size;
-    return media.colours
-      ? [tr`This run: many guesses tested per call`, this.#reached(frame.t, known, values.length)]
-      : [tr`Grid of picture tokens`, tr`shade: code number, 0 to ${number(this.top)}`];
+    if (media.colours) return [title, this.#reached(frame.t, known, values.length)];
+    return [tr`Grid of picture tokens`, tr`shade: code number, 0 to ${number(this.top)}`];
   }
 
   /** The outline of what the latest step wrote; a corner where it put its own token for a refused guess. */
   #marks(pen, frame) {
-    const step = this.run.steps[frame.t - 1],
-      wrote = this.#wrote(step);
+    const { positions = [], causes = [] } = this.run.steps[frame.t - 1]?.commits ?? {},
+      wrote = positions.map((at) => at - this.run.prompt.length).filter((cell) => cell >= 0),
+      refused = wrote[causes.indexOf("correction")];
     outline(pen, frame, wrote);
-    const refused = wrote[step?.commits?.causes?.indexOf("correction") ?? -1];
     if (refused !== undefined) corner(pen, frame, refused, this.context.theme.states.correction[frame.mode].fill);
   }
 
@@ -161,5 +145,65 @@ export class Media {
     return media.colours
       ? tr`${known} of ${all} picture tokens after ${t} calls; one token per call: ${Math.min(t, all)}.`
       : tr`${known} of ${all} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
+  }
+}
+
+/** The cells of a grid. A frame says how: {size: of a cell, columns, rows, surface: its colours}; fill: the colour of a
+ * cell, if it has one; inset: how much of it stays free on each side. */
+function cells(pen, { size, columns, rows, surface }, fill, inset = () => 0) {
+  for (let i = 0; i < rows * columns; i++) {
+    const x = (i % columns) * size,
+      y = Math.floor(i / columns) * size,
+      free = Math.round(inset(i) * size),
+      colour = fill(i);
+    pen.fillStyle = surface.line;
+    pen.fillRect(x, y, size - 1, size - 1);
+    if (!colour) continue;
+    pen.fillStyle = colour;
+    pen.fillRect(x + free, y + free, size - 1 - 2 * free, size - 1 - 2 * free);
+  }
+}
+
+/** One line round all of some cells. */
+function outline(pen, { size, columns, surface }, some) {
+  const inside = new Set(some),
+    edge = (open, x1, y1, x2, y2) => {
+      if (!open) return;
+      pen.moveTo(x1, y1);
+      pen.lineTo(x2, y2);
+    };
+  Object.assign(pen, { strokeStyle: surface.accent, lineWidth: 3 });
+  pen.beginPath();
+  for (const cell of some) {
+    const x = (cell % columns) * size,
+      y = Math.floor(cell / columns) * size;
+    edge(!inside.has(cell - columns), x, y, x + size, y);
+    edge(!inside.has(cell + columns), x, y + size, x + size, y + size);
+    edge(cell % columns === 0 || !inside.has(cell - 1), x, y, x, y + size);
+    edge((cell + 1) % columns === 0 || !inside.has(cell + 1), x + size, y, x + size, y + size);
+  }
+  pen.stroke();
+}
+
+function corner(pen, { size, columns }, cell, colour) {
+  const x = (cell % columns) * size,
+    y = Math.floor(cell / columns) * size;
+  pen.fillStyle = colour;
+  pen.beginPath();
+  pen.moveTo(x + size, y);
+  pen.lineTo(x + size, y + 0.6 * size);
+  pen.lineTo(x + 0.4 * size, y);
+  pen.fill();
+}
+
+function boxes(pen, some, { size, surface: { accent, panel } }) {
+  Object.assign(pen, { lineWidth: 2, font: "12px sans-serif" });
+  for (const { row, column, width, height, label } of some) {
+    pen.strokeStyle = pen.fillStyle = accent;
+    pen.strokeRect(column * size + 1, row * size + 1, width * size - 2, height * size - 2);
+    if (!label) continue;
+    pen.fillRect(column * size, row * size, pen.measureText(label.slice(0, 24)).width + 8, 16);
+    pen.fillStyle = panel;
+    pen.fillText(label.slice(0, 24), column * size + 4, row * size + 12);
   }
 }

@@ -19,18 +19,11 @@ const FIRST = {
 };
 
 export class GuessWindow extends StepPicture {
-  /** tell: what is said of a step. */
-  constructor(tell) {
-    super();
-    this.describe = tell;
-  }
-
   layers = ["tiles", "flows"];
 
   /** What a step tested, if that was recorded. */
-  told({ tree, media, commits }) {
-    return media?.colours && commits?.tokens.length && tree?.tokens.length > 1 ? rowsOf(tree) : null;
-  }
+  told = ({ tree, media, commits }) =>
+    media?.colours && commits?.tokens.length && tree?.tokens.length > 1 ? rowsOf(tree) : null;
 
   draw({ rows, accepted }, { media, commits }) {
     const narrow = this.width < 760,
@@ -55,12 +48,12 @@ export class GuessWindow extends StepPicture {
       const style = `fill:${fill};stroke:var(--edge);stroke-width:3`;
       return ["rect", { width: TILE, height: TILE, rx: 4, x: x - TILE / 2, y, "data-s": state, style }];
     });
-    this.frame(y[3] + TILE + 8, this.#told(drafts, accepted, own, { x, y, n, pitch, left, narrow }));
+    this.frame(y[3] + TILE + 8, this.#tests(drafts, accepted, own, { x, y, n, pitch, left, narrow }));
     return drawn.slice(Math.min(n, drafts.length));
   }
 
   /** The tests, with the lines along which an accepted guess goes, and the names of the rows. */
-  #told(drafts, accepted, own, { x, y, n, pitch, left, narrow }) {
+  #tests(drafts, accepted, own, { x, y, n, pitch, left, narrow }) {
     const t = this.t,
       names = [
         tr`guesses`,

@@ -6,7 +6,7 @@ import { el, setText } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Memory", title: "Memory", place: 140, needs: ["memory"] };
+export const view = { title: "Memory", place: 140, needs: ["memory"] };
 
 const SHOWN = 24;
 

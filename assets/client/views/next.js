@@ -5,12 +5,7 @@ import { el, setText } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { bars } from "./details.js";
 
-export const view = {
-  name: "Next",
-  title: "The next token, and what else it could be",
-  place: 168,
-  needs: ["candidates+growing"],
-};
+export const view = { title: "The next token, and what else it could be", place: 168, needs: ["candidates+growing"] };
 
 export class Next {
   load(run, dom, context) {
@@ -27,11 +22,8 @@ export class Next {
       at = step?.commits?.positions.at(-1) ?? step?.candidates?.positions[0],
       found = at === undefined ? null : run.candidates(t - 1, at),
       chosen = step?.commits?.tokens.at(-1);
-    this.words = found
-      ? tr`Position ${at}: ‘${glyphs(run.piece(chosen ?? found[0].token).text, 24)}’ out of these.`
-      : t
-        ? tr`No candidates were recorded in this step.`
-        : tr`Before the first step.`;
+    this.words = t ? tr`No candidates were recorded in this step.` : tr`Before the first step.`;
+    if (found) this.words = tr`Position ${at}: ‘${glyphs(run.piece(chosen ?? found[0].token).text, 24)}’ out of these.`;
     setText(this.say, this.words);
     this.list.replaceChildren(...bars(run, found ?? [], chosen));
   }

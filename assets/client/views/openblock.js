@@ -6,7 +6,7 @@ import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "OpenBlock", title: "The block that is being filled", place: 152, needs: ["openblock"] };
+export const view = { title: "The block that is being filled", place: 152, needs: ["openblock"] };
 
 const LEAST = 46, // of a column, in CSS pixels, as far as ROWS allow
   WIDEST = 104,
@@ -18,10 +18,7 @@ const LEAST = 46, // of a column, in CSS pixels, as far as ROWS allow
 export class OpenBlock extends StepPicture {
   layers = ["bars", "cells"];
   none = tr`No block is open: the text is read.`;
-
-  told({ openblock }) {
-    return openblock?.tokens.length ? openblock : null;
-  }
+  told = ({ openblock }) => openblock?.tokens.length && openblock;
 
   draw({ start, mask, tokens, chances, written }) {
     const { width } = this,

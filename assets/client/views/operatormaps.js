@@ -12,18 +12,13 @@ const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2)
 /** What a decoder's maps are after t steps: the whole ones with what moved, and how far each of them moved, as a share
  * of its size; null before the first. */
 export function mapsOf(run, t, role) {
-  let whole = null,
-    moved = null,
-    last = null;
-  for (const step of run.steps.slice(0, t)) {
-    const one = step.operators?.decoders.find((found) => found.role === role);
-    if (!one) continue;
-    if (one.maps) [whole, moved] = [one.maps, null];
-    if (one.moved) moved = one.moved;
-    last = one;
-  }
-  if (!whole) return null;
-  const { values: base, shape } = unpack(whole),
+  const decoders = run.steps.slice(0, t).flatMap(({ operators }) => operators?.decoders ?? []),
+    own = decoders.filter((decoder) => decoder.role === role),
+    begun = own.findLastIndex(({ maps }) => maps),
+    last = own.at(-1);
+  if (begun < 0) return null;
+  const moved = own.slice(begun).findLast((decoder) => decoder.moved)?.moved,
+    { values: base, shape } = unpack(own[begun].maps),
     more = moved ? unpack(moved).values : null,
     [layers, heads, d] = shape,
     part = (values, i) => values.slice(i * d * d, (i + 1) * d * d),
@@ -46,13 +41,12 @@ export function textsOf(run, t) {
 export const differ = ([own, other]) => own.findIndex((token, at) => at < other.length && other[at] !== token);
 
 /** Milliseconds of both decoders in each of the first t steps; null where one made no forward. */
-export const timesOf = (run, t) =>
-  ROLES.map((role) =>
-    run.steps.slice(0, t).map((step) => {
-      const one = (step.intervals ?? []).find(({ track }) => track === role);
-      return one ? 1000 * (one.end - one.start) : null;
-    }),
-  );
+export function timesOf(run, t) {
+  const spans = (role) =>
+      run.steps.slice(0, t).map(({ intervals = [] }) => intervals.find(({ track }) => track === role)),
+    milliseconds = (span) => (span ? 1000 * (span.end - span.start) : null);
+  return ROLES.map((role) => spans(role).map(milliseconds));
+}
 
 /** Where the map of a head stands, in pixels from the left; layers have a second gap between them. */
 export const left = ({ heads, d }, i) => i * (d + GAP) + Math.floor(i / heads) * 2 * GAP;
@@ -76,7 +70,6 @@ function head(pen, { d, values }, i, x, colours, top) {
 const largest = ({ base }) => base.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
 const three = ({ nothing, above, below }) => [nothing, above, below].map(rgb);
 
-/** All maps onto a canvas. */
 export function paint(canvas, maps, colours) {
   const top = largest(maps),
     pen = canvas.getContext("2d");

@@ -4,22 +4,21 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { MIDDLE, render } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { lanesOf } from "./operatorlanes.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
-import { columnsOf, layout } from "./operatorslayout.js";
+import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
 
-export const view = {
-  name: "Operators",
-  title: "Attention operator G of every layer and head",
-  place: 121,
-  needs: ["operators"],
-};
+export const view = { title: "Attention operator G of every layer and head", place: 121, needs: ["operators"] };
 
 const STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
+
+const RUNS = { "stroke-dasharray": "none", style: "fill:var(--span-fed);stroke:none" },
+  SKIPPED = { "stroke-dasharray": "3 3", style: "fill:none;stroke:var(--muted)" };
+const label = (ran) => (ran ? tr`runs` : tr`skipped`);
+const ARROW = "stroke:var(--span-fed);stroke-width:2;fill:none;opacity:1";
 
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
@@ -38,14 +37,11 @@ export class Operators extends StepPicture {
     this.begin(run, dom, context, layers, ...this.strips.map(({ node }) => node), key);
   }
 
-  show(t, hurry) {
-    super.show(t, hurry);
-    if (!hurry) ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
+  also() {
+    ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, this.t, role), this.strips[i], i));
   }
 
-  told({ operators }) {
-    return operators?.decoders;
-  }
+  told = ({ operators }) => operators?.decoders;
 
   #colours() {
     const { theme } = this.context,
@@ -59,6 +55,9 @@ export class Operators extends StepPicture {
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
       which = this.#furthest(),
+      { heads } = mapsOf(run, run.length, ROLES[0]) ?? { heads: 1 },
+      where = tr`layer ${Math.floor(which / heads) + 1}, head ${(which % heads) + 1}`,
+      texts = textsOf(run, t),
       drawn = (one) => ({ held: one.last.held, href: pictured(one, which, this.#colours()) }),
       lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
         .filter(({ maps }) => maps.some(Boolean))
@@ -69,19 +68,32 @@ export class Operators extends StepPicture {
           return {
             own,
             title: this.#title(own, held, maps, narrow),
-            where: this.#where(which),
-            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(own, steps[i]) }),
+            where,
+            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(texts, own, steps[i]) }),
           };
         }),
       made = layout(columns, lanes, timesOf(run, run.length));
-    render(this.times, made.times, ({ k, ...box }) => [
-      "rect",
-      { rx: 2, ...box, style: `fill:var(--${k ? "span-fed" : "accent"});stroke:none` },
-    ]);
-    lanesOf(this, made);
+    render(this.times, made.times, ({ k, ...box }) => {
+      const style = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
+      return ["rect", { rx: 2, ...box, style }];
+    });
+    this.#lanes(made);
     this.chips(this.tokens, made.tokens, 64);
     this.frame(made.height, made.labels);
     return [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1);
+  }
+
+  /** For each token whether the network that makes G ran, and the G that it used; what is kept goes along a line. */
+  #lanes({ nets, keeps, maps }) {
+    render(this.nets, nets, ({ x, y, ran }) => [
+      {},
+      ["rect", { ...(ran ? RUNS : SKIPPED), rx: 5, height: NET, width: 58, x: x - 29, y }],
+      ["text", { ...MIDDLE, x, y: y + 16, style: `fill:var(--${ran ? "panel" : "muted"})` }, label(ran)],
+      ["path", { d: ran ? `M${x},${y + NET}v9m-4,-5l4,5l4,-5` : "", style: ARROW }],
+    ]);
+    render(this.keeps, keeps, (d) => ["path", { d, style: "stroke:var(--accent);stroke-width:4;opacity:1" }]);
+    const map = { width: MAP, height: MAP, style: "image-rendering:pixelated" };
+    render(this.maps, maps, (one) => ["image", { ...map, ...one }]);
   }
 
   /** The head whose G moves most without a cache, over the run as far as it goes. */
@@ -90,11 +102,6 @@ export class Operators extends StepPicture {
     const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
     Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
     return this.most;
-  }
-
-  #where(i) {
-    const { heads } = mapsOf(this.run, this.run.length, ROLES[0]) ?? { heads: 1 };
-    return tr`layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`;
   }
 
   #title(own, held, at, narrow) {
@@ -106,29 +113,20 @@ export class Operators extends StepPicture {
     return tr`This run: the network makes G`;
   }
 
-  #token(own, step) {
-    const texts = (this.texts ??= {}),
-      at = texts[this.t] ?? (this.texts = { [this.t]: textsOf(this.run, this.t) })[this.t],
-      { commits } = this.run.steps[step - 1],
+  #token(texts, own, step) {
+    const { commits } = this.run.steps[step - 1],
       place = (commits?.positions[0] ?? 0) - this.run.prompt.length,
-      token = at[own ? 0 : 1][place],
-      first = differ(at);
-    return {
-      state: place === first && !own ? "rejected" : "old",
-      whole: token == null || token < 0 ? "–" : this.#word(token),
-    };
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text, 12);
+      token = texts[own ? 0 : 1][place],
+      whole = token == null || token < 0 ? "–" : glyphs(this.run.piece(token).text, 12);
+    return { state: place === differ(texts) && !own ? "rejected" : "old", whole };
   }
 
   #strip(maps, { name, stamp, canvas, layers, node }, other) {
     node.hidden = !maps;
     if (!maps) return;
     const held = maps.last.held && !other,
-      whole = width(maps);
-    const own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
+      whole = width(maps),
+      own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
     setText(name, other ? tr`No cache: G made again; since the prompt it has moved` : own);
     stamp.hidden = !held;
     set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });

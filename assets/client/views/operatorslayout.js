@@ -3,8 +3,9 @@
 import { CHIP } from "../player/chips.js";
 import { number } from "../player/codec.js";
 import { tr } from "../player/words.js";
-import { MAP, NET } from "./operatorlanes.js";
 
+export const MAP = 44; // sides of a map and of a network's box
+export const NET = 24;
 const NAMES = 176, // room for the names of the rows
   PITCH = 92,
   LANE = NET + MAP + CHIP + 28, // height of a decoder's row

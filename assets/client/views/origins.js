@@ -5,8 +5,9 @@ import { cut, glyphs } from "../player/codec.js";
 import { el, svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/render.js";
 import { tr } from "../player/words.js";
-import { H, LINE, threads } from "./originslayout.js";
 
+export const H = 24; // of a cell
+export const LINE = 29;
 const CHAR = 7.3; // of the monospaced letters
 const LISTED = 14; // sources
 const NAMES = {
@@ -61,10 +62,8 @@ export class Origins {
   }
 
   #name({ kind, label = "", key = [] }) {
-    const looked = key
-      .slice(-3)
-      .map((token) => cut(this.#piece(token), 6))
-      .join(" ");
+    const last = key.slice(-3).map((token) => cut(this.#piece(token), 6)),
+      looked = last.join(" ");
     return label || (kind === "table" || !NAMES[kind] ? `${looked} →` : tr`after ‘${looked}’`);
   }
 
@@ -167,22 +166,44 @@ export class Origins {
 
   /** Lifts the threads of a node or of a cell that is pointed at. */
   lift({ row, line, cell }) {
-    for (const path of this.threads.childNodes) {
-      const { dataset } = path,
-        ofCell = line !== undefined && dataset.line === line && dataset.cell === cell,
-        hot = row !== undefined ? dataset.row === row : ofCell;
-      path.classList.toggle("dx-hot", hot);
-    }
+    const ofCell = ({ dataset }) => line !== undefined && dataset.line === line && dataset.cell === cell,
+      hot = row === undefined ? ofCell : ({ dataset }) => dataset.row === row;
+    for (const path of this.threads.childNodes) path.classList.toggle("dx-hot", hot(path));
   }
 
   #tell(source) {
-    const words = (tokens) => tokens.map((token) => this.#piece(token) || "–").join(", ");
-    return [
-      `${NAMES[source.kind]?.() ?? source.kind}: ${source.name}`,
-      source.tokens.length && words(source.tokens),
-      source.renewed && tr`after this step: ${words(source.after)}`,
-    ]
-      .filter(Boolean)
-      .join("\n");
+    const words = (tokens) => tokens.map((token) => this.#piece(token) || "–").join(", "),
+      lines = [`${NAMES[source.kind]?.() ?? source.kind}: ${source.name}`];
+    if (source.tokens.length) lines.push(words(source.tokens));
+    if (source.renewed) lines.push(tr`after this step: ${words(source.after)}`);
+    return lines.join("\n");
   }
+}
+
+/** Threads from the cells of sources to their nodes: [{d, "data-source", ...}]. sources: {kind, links} by line; from
+ * the corner (x, y): left, w, pitch: of their names, cells and columns; cells: how many are shown where they stand
+ * `above` as the tree does. at: the place of a row of the tree, {x, y, w, h}, or undefined; over: whether they stand
+ * above it. */
+export function threads({ sources, states, at, x, y, left, w, pitch, cells, above, over }) {
+  const cellAt = (line, cell) => ({ x: x + left + 6 + cell * pitch, y: y + line * LINE });
+  const draw = (kind, row, line, cell) => {
+    const to = at(row),
+      from = cell < 0 ? null : cellAt(line, cell),
+      end = over ? { x: to.x + to.w / 2, y: to.y } : { x: to.x, y: to.y + to.h / 2 },
+      down = !from ? 0 : end.y >= from.y + H / 2 ? 1 : -1,
+      start = from
+        ? { x: from.x + w / 2, y: from.y + (down > 0 ? H : 0) }
+        : { x: x + left, y: y + line * LINE + H / 2 },
+      bend = over
+        ? `${start.x},${start.y + 30} ${end.x},${end.y - 30}`
+        : `${start.x + (from ? 0 : 50)},${start.y + 26 * down} ${end.x - 60},${end.y}`,
+      d = `M${start.x},${start.y}C${bend} ${end.x},${end.y}`,
+      of = { "data-source": kind, "data-fate": states[row], "data-row": row, "data-line": line, "data-cell": cell };
+    return { d, ...of };
+  };
+  return sources.flatMap(({ links, kind }, line) =>
+    links
+      .filter(([row, cell]) => at(row) && (!above || (cell >= 0 && cell < cells)))
+      .map(([row, cell]) => draw(kind, row, line, cell)),
+  );
 }

@@ -8,7 +8,7 @@ import { levelOf, ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { scoreControls } from "./dial.js";
 
-export const view = { name: "Overview", title: "All steps at once", place: 161, needs: ["masked"] };
+export const view = { title: "All steps at once", place: 161, needs: ["masked"] };
 
 const NUMBER = 34; // pixels that a number needs
 
@@ -41,16 +41,11 @@ export class Overview extends StepMap {
     this.grow();
   }
 
-  /** The ends of the scale: whole numbers, so that two runs beside each other mostly have the same one. */
-  #scale() {
-    const { lo, hi, unit } = this.run.lanes.get(this.name) ?? { lo: 0, hi: 1, unit: "" };
-    if (unit === "probability") return [0, 1];
-    return [Math.min(0, Math.floor(lo)), Math.max(1, Math.ceil(hi))];
-  }
-
   lay() {
+    const { lo, hi } = this.run.lanes.get(this.name) ?? { lo: 0, hi: 1 };
     this.colours = ramp(this.context.theme, this.context.mode());
-    [this.lo, this.hi] = this.#scale();
+    this.lo = Math.min(0, Math.floor(lo)); // whole numbers, so that two runs beside each other mostly have the same scale
+    this.hi = Math.max(1, Math.ceil(hi));
     if (this.low) {
       setText(this.low, number(this.lo));
       setText(this.high, number(this.hi));
@@ -112,8 +107,8 @@ export class Overview extends StepMap {
   describe(t) {
     const { run, from } = this,
       places = run.board(t).slice(from, from + this.columns),
-      done = places.filter(({ token }) => token !== null).length;
-    const said = tr`${done} of ${places.length} places are written after ${t} of ${run.length} steps.`,
+      done = places.filter(({ token }) => token !== null).length,
+      said = tr`${done} of ${places.length} places are written after ${t} of ${run.length} steps.`,
       limit = run.lanes.get(this.name)?.threshold ?? null;
     return this.name === "entropy" && limit !== null
       ? tr`${said} A place is written once its entropy is at most ${number(limit)} nats, and always the lowest.`

@@ -2,12 +2,12 @@
 // three opinions: the whole prompt, the retrieved part, and the first moved towards the second.
 
 import { cut, glyphs, number } from "../player/codec.js";
-import { el, frame, legend, pool, setText, svg } from "../player/dom.js";
+import { el, frame, legend, setText, svg } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 import { Leaning } from "./leaning.js";
 
-export const view = { name: "Passages", title: "Passages that were retrieved", place: 114, needs: ["opinions"] };
+export const view = { title: "Passages that were retrieved", place: 114, needs: ["opinions"] };
 
 const TALL = 56,
   W = 92,
@@ -17,7 +17,8 @@ const TALL = 56,
   NAMES = ["confidence", "short", "moved"],
   SAID = [tr`p, everything read`, tr`q, retrieved passages read`, tr`p′, moved towards q`],
   BY = { draft: tr`both`, retrieval: tr`view alone`, target: tr`the target` },
-  STATE = { draft: "accepted", retrieval: "q", target: "p" };
+  STATE = { draft: "accepted", retrieval: "q", target: "p" },
+  CELL = { y: BARS + 4, width: W, height: H, rx: 6 };
 
 /** The passages that a run tells of: {start, end, score, kept}, in their order; none where nothing was retrieved. */
 export function passages(run) {
@@ -76,16 +77,12 @@ export class Passages {
       ];
     });
     const kept = all.filter((one) => one.kept);
-    pool(this.list, kept.length, () => el("li")).forEach((item, i) =>
-      setText(item, this.#words(kept[i].start, kept[i].end).trim()),
-    );
+    render(this.list, kept, ({ start, end }) => ["li", {}, this.#words(start, end).trim()]);
   }
 
   #words(start, end) {
-    return this.run.prompt
-      .slice(start, end)
-      .map((token) => this.run.piece(token).text)
-      .join("");
+    const tokens = this.run.prompt.slice(start, end);
+    return tokens.map((token) => this.run.piece(token).text).join("");
   }
 
   show(t, hurry) {
@@ -104,15 +101,10 @@ export class Passages {
         ["title", {}, [whole, ...told].join("; ")],
         ...LOOKS.map((look, k) => {
           const high = Number.isNaN(values[k]) ? 0 : Math.max(1, BARS * values[k]),
-            box = { width: 18, x: 12 + k * 24, y: (BARS - high).toFixed(1), height: high.toFixed(1) };
-          return ["g", { "data-s": look }, ["rect", box]];
+            bar = { width: 18, x: 12 + k * 24, y: (BARS - high).toFixed(1), height: high.toFixed(1) };
+          return ["g", { "data-s": look }, ["rect", bar]];
         }),
-        [
-          "g",
-          { "data-s": STATE[by] ?? "prompt" },
-          ["rect", { y: BARS + 4, width: W, height: H, rx: 6 }],
-          ["text", { x: 6, y: BARS + 20.5 }, cut(whole, 10)],
-        ],
+        ["g", { "data-s": STATE[by] ?? "prompt" }, ["rect", CELL], ["text", { x: 6, y: BARS + 20.5 }, cut(whole, 10)]],
         ["text", { x: 2, y: BARS + H + 18, class: "dx-small", style: "--ink:var(--text)" }, BY[by] ?? ""],
       ];
     });

@@ -8,7 +8,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
-export const view = { name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] };
+export const view = { title: "Paths side by side", place: 158, needs: ["branches"] };
 
 const LEFT = 34,
   TOP = 42,
@@ -29,12 +29,8 @@ export class Lines extends StepPicture {
   /** Hidden where no branch goes on from one step to another: these are no paths. */
   grow() {
     const { steps, length } = this.run,
-      seen = new Set(),
-      on = steps.some(({ branches = [] }) => {
-        const again = branches.some(({ id }) => seen.has(id));
-        for (const { id } of branches) seen.add(id);
-        return again;
-      });
+      ids = steps.flatMap(({ branches = [] }) => branches.map(({ id }) => id)),
+      on = new Set(ids).size < ids.length;
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 1 && !on;
   }
 
@@ -49,9 +45,9 @@ export class Lines extends StepPicture {
         longest = Math.max(longest, length);
         all.add(id);
         if (i >= t) continue;
-        const before = found.get(id) ?? { tokens: [], ended: false };
-        const kept = before.tokens.slice(0, Math.max(0, length - tokens.length));
-        const ended = before.ended || fate === "finished" || this.run.eos.has(tokens.at(-1));
+        const before = found.get(id) ?? { tokens: [], ended: false },
+          kept = before.tokens.slice(0, Math.max(0, length - tokens.length)),
+          ended = before.ended || fate === "finished" || this.run.eos.has(tokens.at(-1));
         found.set(id, { id, length, fate, ended, tokens: [...kept, ...tokens] });
       }
     });
@@ -104,8 +100,7 @@ export class Lines extends StepPicture {
   #flag(path, won, vote, x, y, row) {
     const kind = this.#kind(path, won);
     if (kind === "alive") return null;
-    const at = vote ? vote.voters.indexOf(path.id) : -1,
-      voted = at >= 0 && vote.of[at] >= 0 ? vote.answers[vote.of[at]] : "",
+    const voted = vote?.answers[vote.of[vote.voters.indexOf(path.id)]] ?? "",
       text = this.#text(path),
       [answer, right] = answerOf(this.run, voted || text),
       sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
@@ -134,17 +129,13 @@ export class Lines extends StepPicture {
     });
     const wide = this.width > 560,
       n = paths.length,
-      title = wide ? tr`${n} samples of one question, token by token at one pace` : tr`${n} samples, one pace`;
+      title = wide ? tr`${n} samples of one question, token by token at one pace` : tr`${n} samples, one pace`,
+      count = won && this.#count(won),
+      first = wide ? tr`first flag, after ${count} tokens: its answer is taken` : tr`first flag: ${count}`,
+      vote = wide ? tr`a vote would wait up to here: ${last - 1} tokens` : tr`a vote waits: ${last - 1}`;
     this.labels.push([LEFT, 16, "start", title]);
-    if (won) {
-      const count = this.#count(won),
-        said = wide ? tr`first flag, after ${count} tokens: its answer is taken` : tr`first flag: ${count}`;
-      this.labels.push([x(won.length) - 6, TOP - 8, "end", said]);
-    }
-    if (later && over) {
-      const said = wide ? tr`a vote would wait up to here: ${last - 1} tokens` : tr`a vote waits: ${last - 1}`;
-      this.labels.push([Math.min(x(last), this.width - 4), foot + 22, "end", said]);
-    }
+    if (won) this.labels.push([x(won.length) - 6, TOP - 8, "end", first]);
+    if (later && over) this.labels.push([Math.min(x(last), this.width - 4), foot + 22, "end", vote]);
   }
 
   /** Tokens of a path; its end mark is none, as everywhere. */
@@ -154,12 +145,11 @@ export class Lines extends StepPicture {
 
   describe(t) {
     const { paths } = this.#read(t),
-      won = paths.find(({ fate }) => fate === "chosen") ?? null,
-      going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length;
-    if (!t || !paths.length) return tr`Before the first step.`;
+      won = paths.find(({ fate }) => fate === "chosen"),
+      going = paths.filter(({ fate, ended }) => fate === "alive" && !ended).length,
+      all = paths.reduce((sum, path) => sum + this.#count(path), 0);
+    if (!paths.length) return tr`Before the first step.`;
     if (!won) return tr`Still running: ${going} of ${paths.length}; none has won yet.`;
-    const all = paths.reduce((sum, path) => sum + this.#count(path), 0),
-      n = this.#count(won);
-    return tr`★ path ${won.id} with ${n} tokens; still running: ${going}; written by all: ${all} tokens.`;
+    return tr`★ path ${won.id} with ${this.#count(won)} tokens; still running: ${going}; written by all: ${all} tokens.`;
   }
 }

@@ -2,15 +2,13 @@
 // each answer below its grid; dashed: cross-attention of the token that is written. Phases: encode, cross_kv, prefill,
 // decode, each of a layer; and the token that was written.
 
-import { cut, glyphs, prose, unpack } from "../player/codec.js";
-import { setText } from "../player/dom.js";
+import { bytes, cut, glyphs, prose, seconds, unpack } from "../player/codec.js";
 import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr, translated } from "../player/words.js";
-import { sides, timeBars } from "./phasesides.js";
 
-export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
+export const view = { title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
 
 const NARROW = 700, // a panel without room for the names of the rows
   NAMED = 142, // of these names
@@ -21,9 +19,37 @@ const NARROW = 700, // a panel without room for the names of the rows
   GAP = 22, // between input and answer
   LETTER = 7.4,
   LEAST = 0.03; // share with a line
+const PHASES = new Set(["encode", "cross_kv", "prefill", "decode", "token"]);
+
+const spent = (steps, n) => steps.slice(0, n).reduce((sum, { start, end }) => sum + end - start, 0);
+
+/** By model: each step's layers, times and token; how many layers. */
+function sides(steps) {
+  const found = new Map();
+  steps.forEach(({ intervals = [] }, at) => {
+    for (const { track, start, end, kind: phase, about } of intervals) {
+      if (!PHASES.has(phase)) continue;
+      if (!found.has(track)) found.set(track, { name: track, steps: [], low: 0, high: 0 });
+      const side = found.get(track);
+      side.steps[at] ??= { cells: [], start, end, token: "" };
+      const step = side.steps[at],
+        { layer, mark, cache_bytes: size } = about;
+      if (phase === "token") Object.assign(step, { token: mark, size });
+      else {
+        const part = phase === "encode" ? "high" : "low";
+        step.cells.push({ phase, layer });
+        step.end = Math.max(step.end, end);
+        side[part] = Math.max(side[part], layer + 1);
+      }
+    }
+  });
+  return [...found.values()].reverse(); // the twin above
+}
 
 export class Phases extends StepPicture {
   layers = ["grids", "arcs", "bars", "input"];
+  early = true;
+  told = () => this.sides.length > 0;
 
   load(run, dom, context) {
     super.load(run, dom, context);
@@ -34,22 +60,20 @@ export class Phases extends StepPicture {
     this.sides = sides(this.run.steps);
     this.n = this.run.prompt.length;
     this.answers = Math.max(1, ...this.sides.map(({ steps }) => steps.length));
-    this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));
+    this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => spent(steps)));
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry || !this.sides.length) return;
-    const wide = this.width,
-      narrow = wide < NARROW,
+  draw() {
+    const { t } = this,
+      narrow = this.width < NARROW,
       LEFT = narrow ? 0 : NAMED,
       HEAD = narrow ? 42 : 24, // above a grid
-      inner = wide - LEFT - GAP,
+      inner = this.width - LEFT - GAP,
       out = Math.min(56, (0.45 * inner) / this.answers), // of a token of the answer
       c = (inner - out * this.answers) / Math.max(1, this.n),
       right = LEFT + inner - out * this.answers + GAP;
     const x = (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out);
-    Object.assign(this, { wide, narrow, LEFT, HEAD, out, c, x, bar: narrow ? 58 : 24 });
+    Object.assign(this, { narrow, LEFT, HEAD, out, c, x, bar: narrow ? 58 : 24 });
     const words = [],
       looked = t ? this.#looked(t) : [];
     let y = 0;
@@ -64,9 +88,8 @@ export class Phases extends StepPicture {
       return [{ transform: `translate(0,${top})` }, ...this.#grid(side, t)];
     });
     this.#arcs(t, y - NAMES, looked, words);
-    timeBars(this, t, y + ARC);
+    this.#times(t, y + ARC);
     this.frame(y + ARC + this.bar * this.sides.length + 4, words);
-    setText(this.say, this.describe(t));
   }
 
   #grid({ name, steps, low, high }, t) {
@@ -105,12 +128,12 @@ export class Phases extends StepPicture {
   /** The rows' names, and what was written below. */
   #names({ low, high, steps }, t, y, words) {
     const middle = (from, n) => y + this.HEAD + from * ROW + (n * ROW) / 2 + 4;
-    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), "end", tr`encoder, ${high} layers`]);
-    if (!this.narrow)
-      words.push([this.LEFT - 10, middle(high, low), "end", high ? tr`decoder, ${low} layers` : tr`${low} layers`]);
-    const kept = tr`keys and values for the decoder, kept`;
+    const add = (x, from, n, anchor, name) => words.push([x, middle(from, n), anchor, name]),
+      kept = tr`keys and values for the decoder, kept`;
+    if (!this.narrow && high) add(this.LEFT - 10, 0, high, "end", tr`encoder, ${high} layers`);
+    if (!this.narrow) add(this.LEFT - 10, high, low, "end", high ? tr`decoder, ${low} layers` : tr`${low} layers`);
     if (t && high && LETTER * kept.length < this.c * this.n)
-      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), "middle", kept]);
+      add(this.LEFT + (this.c * this.n) / 2, high, low, "middle", kept);
     const letters = Math.floor(this.out / LETTER),
       foot = y + this.HEAD + (low + high) * ROW + 16,
       shown = letters > 2 ? steps.slice(0, t) : [];
@@ -137,8 +160,8 @@ export class Phases extends StepPicture {
   }
 
   #looked(t) {
-    const lane = this.run.lane(t - 1, "looked at");
-    const shares = lane ? [...unpack(lane.values).values] : [];
+    const lane = this.run.lane(t - 1, "looked at"),
+      shares = lane ? [...unpack(lane.values).values] : [];
     return shares.map((share, i) => [lane.start + i, share]).filter(([, share]) => share >= LEAST);
   }
 
@@ -159,18 +182,35 @@ export class Phases extends StepPicture {
     if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, "end", tr`cross-attention`]);
   }
 
+  /** What each side took for t tokens, from y on: the first token, and the later ones. */
+  #times(t, y) {
+    const { narrow, LEFT } = this,
+      scale = (this.width - LEFT - (narrow ? 0 : 420)) / this.whole;
+    render(this.bars, this.sides, ({ name, steps }, i) => {
+      const first = spent(steps, Math.min(1, t)),
+        all = spent(steps, t),
+        size = steps.slice(0, t).findLast((step) => step?.size)?.size ?? 0,
+        took = tr`${seconds(all)}, first token ${seconds(first)}; cache ${bytes(size)}`,
+        later = { x: LEFT + first * scale, width: (all - first) * scale };
+      return [
+        { transform: `translate(0,${y + i * this.bar})` },
+        ["rect", { height: 16, x: LEFT, width: first * scale, style: "fill:var(--muted);stroke:none" }],
+        ["rect", { height: 16, ...later, style: "fill:var(--accent);stroke:none" }],
+        ["text", narrow ? { x: 0, y: 47 } : { x: LEFT + all * scale + 8, y: 13 }, took],
+        ["text", narrow ? { x: 0, y: 31 } : { x: LEFT - 10, y: 13, "text-anchor": "end" }, translated(name)],
+      ];
+    });
+  }
+
   describe(t) {
     if (!t) return tr`Before the first step.`;
     const texts = this.sides.map(({ name, steps }) => {
         const text = steps.slice(0, t).reduce((all, { token }) => all + token, "");
         return `${translated(name)}: ‘${prose(text.trim())}’`;
       }),
-      top = this.#looked(t)
-        .sort((a, b) => b[1] - a[1])
-        .slice(0, 3),
-      said = top.map(
-        ([place, share]) => `${glyphs(this.run.piece(this.run.prompt[place]).text.trim(), 20)} ${percent(share)}`,
-      );
-    return texts.join(" · ") + (said.length ? ` ${tr`Looked at: ${said.join(", ")}.`}` : "");
+      most = this.#looked(t).sort((a, b) => b[1] - a[1]),
+      word = (place) => glyphs(this.run.piece(this.run.prompt[place]).text.trim(), 20),
+      listed = most.slice(0, 3).map(([place, share]) => `${word(place)} ${percent(share)}`);
+    return texts.join(" · ") + (listed.length ? ` ${tr`Looked at: ${listed.join(", ")}.`}` : "");
   }
 }

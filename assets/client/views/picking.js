@@ -76,7 +76,6 @@ export class Picking {
     dock(this.popover);
   }
 
-  /** The board goes. */
   leave() {
     this.popover.remove();
   }

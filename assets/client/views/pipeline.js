@@ -13,12 +13,7 @@ import { DEVICES, median } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 import { durations, flow, SIDES, step3, turn } from "./stages.js";
 
-export const view = {
-  name: "Pipeline",
-  title: "Attention and FFN on separate workers",
-  place: 82,
-  needs: ["intervals.microbatch"],
-};
+export const view = { title: "Attention and FFN on separate workers", place: 82, needs: ["intervals.microbatch"] };
 
 const ROW = 26,
   HEAD = 22,
@@ -27,6 +22,7 @@ const ROW = 26,
   FAR = 1.15; // times as long as modelled: the model does not hold
 
 export class Pipeline extends StepPicture {
+  layers = ["ground", "bars"];
   none = tr`Nothing was timed in this step.`;
 
   load(run, dom, context) {
@@ -52,7 +48,7 @@ F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weight
 networks.`);
     this.all = el("p", "dx-readout");
     const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
-    this.begin(run, dom, context, ["ground", "bars"], controls, fold, this.all);
+    this.begin(run, dom, context, this.layers, controls, fold, this.all);
     this.grow();
   }
 
@@ -61,21 +57,34 @@ networks.`);
     if (!this.moved) this.count.set(durations(this.turns.filter(Boolean)).m || 3);
   }
 
-  told(step) {
-    return turn(step);
-  }
+  told = turn;
 
-  also() {
-    this.#middle(this.t);
+  /** The middle step so far: one step says little on a busy machine. */
+  also(_turn, step) {
+    const { t } = this,
+      so = this.turns.slice(0, t).filter(Boolean),
+      batch = step?.facts?.batch ?? 1;
+    if (!so.length) return setText(this.all, "");
+    const long = median(so.map((one) => one.long)),
+      rows = Math.round(batch / long).toLocaleString("en"),
+      [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side])))),
+      both = percent(median(so.map((one) => one.both))),
+      waited = seconds(median(so.map((one) => one.waited)));
+    setText(
+      this.all,
+      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
+${rows} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
+both at once ${both}; a microbatch waited ${waited} for the experts.`,
+    );
   }
 
   draw(found, step) {
-    const one = step.facts?.processes !== 2,
+    const apart = step.facts?.processes === 2,
       own = durations(this.turns.slice(0, this.t).filter(Boolean)),
       m = this.moved ? this.count.value : own.m,
       alone = flow({ ...own, m }, true),
       ours = flow({ ...own, m }),
-      slow = !one && m === own.m && found.long > FAR * ours.long,
+      slow = apart && m === own.m && found.long > FAR * ours.long,
       verdict = slow ? tr`; this machine's load refutes the model here` : "",
       many = (n) => (n === 1 ? tr`1 microbatch` : tr`${n} microbatches`),
       long = Math.max(found.long, alone.long, ours.long),
@@ -83,51 +92,47 @@ networks.`);
       large = flow({ ...at, m }),
       least = flow({ ...at, m, layers: SHOWN }),
       slim = this.width < 760,
-      turns = slim ? tr`Taking turns (modelled)` : tr`Taking turns on one machine: one side always waits (modelled)`,
-      apart = slim
-        ? tr`This run, ${many(own.m)} (measured)`
-        : tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
-      model = slim
-        ? tr`Apart, ${many(m)} (modelled)`
-        : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
-      real = slim
-        ? tr`Step-3's size, ${this.device.name} (modelled)`
-        : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
+      said = (short, whole) => (slim ? short : whole),
+      { name } = this.device,
+      turns = tr`Taking turns on one machine: one side always waits (modelled)`,
+      run = tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
+      model = tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
+      real = tr`At Step-3's size on 16 + 16 ${name}, first ${SHOWN} of ${at.layers} layers (modelled): \
 a token every ${seconds(large.long)}`,
-      panels = [
-        [turns, alone, long],
-        [one ? tr`This run, one process (measured)` : apart, found, long],
-        [model, ours, long],
-        [real, { ...least, busy: large.busy }, least.long],
-      ];
-    this.#panels(panels, slim);
+      measured = said(tr`This run, ${many(own.m)} (measured)`, run);
+    this.#panels(
+      [
+        [said(tr`Taking turns (modelled)`, turns), alone, long],
+        [apart ? measured : tr`This run, one process (measured)`, found, long],
+        [said(tr`Apart, ${many(m)} (modelled)`, model), ours, long],
+        [said(tr`Step-3's size, ${name} (modelled)`, real), { ...least, busy: large.busy }, least.long],
+      ],
+      slim,
+    );
   }
 
   #panels(panels, slim) {
     const labels = [],
       bars = [],
+      grounds = [],
       left = slim ? 96 : 190,
       right = this.width - 12;
     panels.forEach(([title, { parts, start, long, busy }, whole], i) => {
       const top = i * PANEL + (i === 3 ? 12 : 0),
+        width = ((right - left) * long) / (whole || 1),
         x = (time) => left + ((time - start) / (whole || 1)) * (right - left);
       labels.push([slim ? 0 : left, top + 15, "start", title, true]);
       SIDES.forEach((side, row) => {
         const y = top + HEAD + row * ROW,
           said = slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`;
         labels.push([left - 8, y + 17, "end", said]);
+        grounds.push({ y, width });
       });
       labels.push([Math.min(x(start + long), right), top + HEAD + 2 * ROW + 13, "end", seconds(long)]);
       for (const part of parts)
         bars.push({ ...part, x: x(part.start), w: x(part.end) - x(part.start), y: top + HEAD + part.side * ROW });
     });
-    const grounds = panels.flatMap(([, { long }, whole], i) =>
-        [0, 1].map((row) => ({
-          y: i * PANEL + (i === 3 ? 12 : 0) + HEAD + row * ROW,
-          width: ((right - left) * long) / (whole || 1),
-        })),
-      ),
-      ground = { x: left, height: ROW - 4, style: "fill:var(--muted);opacity:.16;stroke:none" };
+    const ground = { x: left, height: ROW - 4, style: "fill:var(--muted);opacity:.16;stroke:none" };
     render(this.ground, grounds, (box) => ["rect", { ...ground, ...box }]);
     render(this.bars, bars, ({ side, microbatch, layer, x, y, w, start, end }) => {
       const option = `var(--option${(microbatch - 1) % OPTIONS}`,
@@ -142,30 +147,10 @@ a token every ${seconds(large.long)}`,
     this.frame(panels.length * PANEL + 12, labels);
   }
 
-  /** The middle step so far: one step says little on a busy machine. */
-  #middle(t) {
-    const so = this.turns.slice(0, t).filter(Boolean),
-      batch = this.run.steps[t - 1]?.facts?.batch ?? 1;
-    if (!so.length) return setText(this.all, "");
-    const long = median(so.map((one) => one.long)),
-      rows = Math.round(batch / long),
-      [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side]))));
-    setText(
-      this.all,
-      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
-${rows.toLocaleString("en")} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
-both at once ${percent(median(so.map(({ both }) => both)))}; a microbatch waited \
-${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
-    );
-  }
-
   sentence(found, { facts }) {
     const { processes, batch } = facts ?? {},
-      both = percent(found.both),
-      how =
-        processes === 2
-          ? tr`In two processes, which worked at once for ${both} of the time.`
-          : tr`In one process: one half after the other.`;
+      two = tr`In two processes, which worked at once for ${percent(found.both)} of the time.`,
+      how = processes === 2 ? two : tr`In one process: one half after the other.`;
     return `${tr`A step of ${batch} texts took ${seconds(found.long)}, measured.`} ${how}`;
   }
 }

@@ -19,8 +19,8 @@ export function placed(steps, t, layer) {
     now = steps[t - 1]?.routing ?? [],
     homes = now.find(is("device", false)),
     routed = now.find(is("expert", false));
-  let experts = null;
-  for (let i = t - 1; i >= 0 && !experts; i--) experts = (steps[i].routing ?? []).find(is("device", true)) ?? null;
+  const held = steps.slice(0, t).findLast(({ routing = [] }) => routing.some(is("device", true))),
+    experts = held?.routing.find(is("device", true));
   if (!homes || !routed || !experts) return { tokens: [], devices: [], G: 0 };
   const where = column(homes.chosen, at(homes)),
     used = column(routed.chosen, at(routed)),
@@ -56,13 +56,13 @@ export function counted({ tokens, devices, G }) {
     local = 0,
     visits = 0;
   for (const { device, experts } of tokens) {
-    const to = new Set(experts.map((expert) => devices[expert]));
-    visits += to.size - to.has(device);
-    for (const expert of experts) {
-      all++;
-      load[devices[expert]]++;
-      if (devices[expert] === device) local++;
-    }
+    const to = experts.map((expert) => devices[expert]),
+      others = new Set(to);
+    others.delete(device);
+    all += to.length;
+    local += to.filter((one) => one === device).length;
+    visits += others.size;
+    for (const one of to) load[one]++;
   }
   return { all, local, visits, load };
 }

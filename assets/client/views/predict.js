@@ -6,7 +6,7 @@ import { el, setText } from "../player/dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../player/predict.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
+export const view = { title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 
 const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
 keyboard), then Reveal.`;
@@ -69,12 +69,10 @@ export class Predict {
   }
 
   #answer(picks) {
-    const { run, t, asked, scores } = this;
-    const scored = () =>
-      asked.kind === "drafts"
-        ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
-        : { ...scorePositions(run, t, asked, picks), picks };
-    if (asked && !scores.has(t)) scores.set(t, scored());
+    const { run, t, asked, scores } = this,
+      drafts = asked?.kind === "drafts",
+      score = () => (drafts ? scoreDrafts : scorePositions)(run, t, asked, picks);
+    if (asked && !scores.has(t)) scores.set(t, { ...score(), [drafts ? "guess" : "picks"]: picks });
     this.context.seek(t + 1);
   }
 
@@ -102,10 +100,8 @@ export class Predict {
     if (t >= run.length) return tr`The run is over.`;
     if (!asked) return tr`Nothing can be asked before this step; Reveal goes on.`;
     if (asked.kind !== "drafts") return tr`${ASK} ${places(asked.open.length)} open.`;
-    return (
-      tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
-      tr`How many will be accepted?`
-    );
+    const draft = tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. `;
+    return draft + tr`How many will be accepted?`;
   }
 
   #mark() {

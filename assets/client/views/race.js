@@ -8,7 +8,7 @@ import { remember, remembered } from "../player/remember.js";
 import { tr, translated } from "../player/words.js";
 import { amount, below, NOT, SLACK, standings, untimed, WORDS } from "./standings.js";
 
-export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
+export const view = { title: "Race", place: "toolbar", needs: [] };
 
 const PAUSE = 250; // milliseconds between two tables while the runs play
 
@@ -18,12 +18,22 @@ const growth = (run) => Array.from({ length: run.length + 1 }, (_, t) => run.tok
 export class Race {
   constructor(group) {
     Object.assign(this, { group, frozen: false, drawn: "", said: 0 });
-    this.lanes = el("div", "dx-lanes");
+    const go = (event) => {
+      group.pause();
+      group.seek(along(this.rows[0].track, event) * group.end, true);
+    };
+    this.lanes = el("div", {
+      class: "dx-lanes",
+      onpointerdown: (event) => {
+        if (!event.target.closest(".dx-track")) return;
+        this.lanes.setPointerCapture(event.pointerId);
+        event.preventDefault();
+        go(event);
+      },
+      onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
+    });
     this.budget = el("input", {
-      type: "number",
-      min: 0,
-      step: "any",
-      "aria-label": tr`Freeze at`,
+      ...{ type: "number", min: 0, step: "any", "aria-label": tr`Freeze at` },
       oninput: () => group.pause(),
       onchange: () => this.frozen && this.#freeze(),
       onkeydown: (event) => event.key === "Enter" && this.#freeze(),
@@ -40,7 +50,6 @@ export class Race {
       controls = el("div", "dx-controls", at, this.budget, this.unit, this.button, this.say),
       look = { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true };
     this.root = el("div", look, this.lanes, controls, el("div", "dx-scroll", this.table));
-    this.#listen();
   }
 
   /** Called after every move of the clock. */
@@ -94,9 +103,11 @@ export class Race {
         [picture, stop, veil, hand] = track.childNodes,
         { run, slot } = runners[i],
         axis = run.axes[unit],
-        points = growth(run);
-      const all = runners.map((one) => one.run),
-        title = nameOf(run, all),
+        points = growth(run),
+        title = nameOf(
+          run,
+          runners.map((other) => other.run),
+        ),
         last = axis.at(-1),
         over = untimed(run, unit)
           ? tr`no place on this clock was recorded:`
@@ -121,23 +132,6 @@ export class Race {
       stop.title = `${over}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}`;
       stop.style.left = `${end ? (100 * last) / end : 0}%`;
       return { track, veil, hand, count };
-    });
-  }
-
-  #listen() {
-    const go = (event) => {
-      this.group.pause();
-      this.group.seek(along(this.rows[0].track, event) * this.group.end, true);
-    };
-    const onpointerdown = (event) => {
-      if (!event.target.closest(".dx-track")) return;
-      this.lanes.setPointerCapture(event.pointerId);
-      event.preventDefault();
-      go(event);
-    };
-    set(this.lanes, {
-      onpointerdown,
-      onpointermove: (event) => this.lanes.hasPointerCapture(event.pointerId) && go(event),
     });
   }
 

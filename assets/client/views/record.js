@@ -49,7 +49,7 @@ export class RecordTable {
       single = entries.filter(([, value]) => scalar(value)),
       lists = new Map(),
       others = entries.filter(([, value]) => !scalar(value) && !this.#flat(value)),
-      parts = single.length ? [this.#singles(single)] : [];
+      parts = single.length ? [el("table", {}, ...single.map((entry) => this.#row(entry)))] : [];
     for (const entry of entries.filter(([, value]) => this.#flat(value)))
       lists.set(entry[1].length, [...(lists.get(entry[1].length) ?? []), entry]);
     for (const group of lists.values()) parts.push(this.#columns(group.slice(0, MOST)));
@@ -94,12 +94,9 @@ export class RecordTable {
   }
 
   /** Name, value, and for a number its course over the steps. */
-  #singles(entries) {
-    const rows = entries.map(([name, value, path]) => {
-      const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
-      return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
-    });
-    return el("table", {}, ...rows);
+  #row([name, value, path]) {
+    const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
+    return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
   }
 
   #course(path) {
@@ -109,17 +106,14 @@ export class RecordTable {
     if (known.length < 2) return "";
     const bars = some(known, BARS),
       top = Math.max(...known.map(([, value]) => Math.abs(value))) || 1;
+    const drawn = bars.map(([i, value], n) => {
+      const height = Math.max(1, (Math.abs(value) / top) * 22),
+        fill = i === this.t - 1 ? "var(--accent)" : "var(--muted)";
+      return svg("rect", { x: n * 4, y: 24 - height, width: 3, height, fill, "fill-opacity": i < this.t ? 1 : 0.35 });
+    });
     const w = bars.length * 4,
-      picture = svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img" });
-    set(picture, { "aria-label": tr`over the steps, at most ${number(top)}` });
-    picture.append(
-      ...bars.map(([i, value], n) => {
-        const height = Math.max(1, (Math.abs(value) / top) * 22),
-          fill = i === this.t - 1 ? "var(--accent)" : "var(--muted)";
-        return svg("rect", { x: n * 4, y: 24 - height, width: 3, height, fill, "fill-opacity": i < this.t ? 1 : 0.35 });
-      }),
-    );
-    return picture;
+      name = tr`over the steps, at most ${number(top)}`;
+    return svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img", "aria-label": name }, ...drawn);
   }
 
   /** Lists side by side, a row for each place; a bar behind a number, as long as its part of the largest. */
@@ -128,18 +122,17 @@ export class RecordTable {
       tops = group.map(([, values, path]) =>
         ["token", "position"].includes(this.units[path]) ? 0 : Math.max(0, ...values.filter(Number.isFinite)),
       );
-    const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name))));
-    const cell = (value, path, top) => {
-      const bar = typeof value === "number" && value > 0 && top > 0,
-        style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
-      return el("td", bar ? { style } : {}, this.#said(value, path));
-    };
+    const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name)))),
+      cell = (value, path, top) => {
+        const bar = typeof value === "number" && value > 0 && top > 0,
+          style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
+        return el("td", bar ? { style } : {}, this.#said(value, path));
+      };
     const rows = Array.from({ length: Math.min(length, ROWS) }, (_, i) =>
       el("tr", {}, ...group.map(([, values, path], n) => cell(values[i], path, tops[n]))),
     );
-    const more = length - ROWS;
-    const said = more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null;
-    return el("div", {}, el("table", {}, head, ...rows), said);
+    const more = length > ROWS ? el("p", "dx-readout", tr`… and ${length - ROWS} more`) : null;
+    return el("div", {}, el("table", {}, head, ...rows), more);
   }
 
   /** An array of numbers: one row of them as a table, else shades from the least to the largest. */

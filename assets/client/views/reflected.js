@@ -1,17 +1,17 @@
 // One forward that reads a draft twice: the rows that were fed, part by part; below each drafted token what the first
 // reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
 
-import { CHIP, chips } from "../player/chips.js";
+import { CHIP } from "../player/chips.js";
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { el, legend, pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { el, legend } from "../player/dom.js";
+import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Reflected", title: "The draft, read twice", place: 43, needs: ["reflection"] };
+export const view = { title: "The draft, read twice", place: 43, needs: ["reflection"] };
 
 const STRIP = 30,
   TOP = 66,
@@ -37,125 +37,111 @@ const STATES = { both: "accepted", rescued: "accepted", lost: "rejected", refuse
 const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
 
 export class Reflected extends StepPicture {
+  layers = ["strip", "bars", "cells"];
+  none = tr`No draft was made in this step.`;
+  entrance = { transform: "translateY(12px)", opacity: 0 };
+  sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
+
   load(run, dom, context) {
-    this.sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
-    const key = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
-    key.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
-    this.begin(run, dom, context, ["strip", "bars", "cells"], key, this.sliding.dom);
+    const key = OPINIONS.map(([, state, words]) => legend(context.theme, state, words)),
+      rescue = el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`);
+    this.begin(run, dom, context, this.layers, el("div", "dx-legend", ...key, rescue), this.sliding.dom);
   }
 
   /** What became of each drafted token. */
-  #recorded(told, { tree, commits }) {
-    const { rows } = rowsOf(tree),
-      rescued = commits?.causes ?? [];
-    return rows.slice(1, told.own.length + 1).map(({ why }, i) => {
-      if (why === "accepted") return rescued[i] === "rescued" ? "rescued" : "both";
+  #recorded({ own }, { tree, commits }) {
+    const { rows } = rowsOf(tree);
+    return rows.slice(1, own.length + 1).map(({ why }, i) => {
+      if (why === "accepted") return commits?.causes[i] === "rescued" ? "rescued" : "both";
       return why === "mismatch" ? "refused" : "behind";
     });
   }
 
-  also(told, step) {
-    const fates = told ? this.sliding.decided(this.#recorded(told, step)) : [],
-      stand = fates.filter((fate) => fate === "both" || fate === "rescued").length;
+  also(reflection, step) {
+    const fates = reflection ? this.sliding.decided(this.#recorded(reflection, step)) : [],
+      stand = fates.filter((fate) => STATES[fate] === "accepted").length;
     this.sliding.show(
-      told?.alpha ?? 0,
-      Boolean(told?.wins?.length && told.again),
+      reflection?.alpha ?? 0,
+      Boolean(reflection?.wins?.length && reflection.again),
       tr`${stand} of ${many(fates.length, "drafted")} stand`,
     );
   }
 
-  draw(told, step, next) {
+  draw(reflection, step) {
     const { rows } = rowsOf(step.tree),
-      fates = this.sliding.decided(this.#recorded(told, step));
-    const { width } = this,
+      fates = this.sliding.decided(this.#recorded(reflection, step)),
       most = this.most(({ reflection }) => reflection?.own.length),
-      w = Math.min(WIDEST, (width - LEFT - 4) / Math.max(1, most)),
-      labels = [];
-    this.frame(HIGH);
-    this.#strip(told, width, labels);
-    const bar = Math.min(34, (w - 12) / 3),
-      drawn = pool(this.bars, fates.length, () =>
-        svg(
-          "g",
-          {},
-          svg("title"),
-          svg("rect", { class: "dx-rescue", rx: 8 }),
-          ...OPINIONS.map(() => svg("rect", { rx: 2 })),
-        ),
-      ),
-      chars = Math.floor((w - 4) / 7.4);
-    drawn.forEach((group, i) => {
-      const [title, ring, ...columns] = group.childNodes,
-        x = LEFT + i * w,
-        middle = x + w / 2,
-        shares = OPINIONS.map(([name]) => told[name][i]);
-      set(ring, { x: x + 1, y: TOP - 18, width: w - 2, height: TALL + CHIP + 26 });
-      ring.style.display = fates[i] === "rescued" ? "" : "none";
-      columns.forEach((column, k) => {
-        const high = Math.max(1, shares[k] * TALL),
-          left = middle + (k - 1.5) * (bar + 3);
-        set(column, { "data-s": OPINIONS[k][1], x: left, y: FOOT - high, width: bar, height: high });
-        if (bar > 26) labels.push([left + bar / 2, FOOT - high - 4, "middle", percent(shares[k])]);
-      });
-      setText(title, OPINIONS.map(([, , words], k) => `${words} ${percent(shares[k])}`).join("; "));
-      const rather = [told.own_best[i], told.reflected_best[i], told.mixed_best[i]].map((token) =>
-        cut(this.word(token), Math.max(2, chars - 3)),
-      );
+      w = Math.min(WIDEST, (this.width - LEFT - 4) / Math.max(1, most)),
+      bar = Math.min(34, (w - 12) / 3),
+      chars = Math.floor((w - 4) / 7.4),
+      x = (i) => LEFT + (i + 0.5) * w,
+      word = (token, least, room) => cut(this.word(token), Math.max(least, room)),
+      labels = [
+        [LEFT - 6, TOP + 4, "end", "100 %"],
+        [LEFT - 6, FOOT + 4, "end", "0 %"],
+      ];
+    this.#strip(reflection, labels);
+    const drawn = render(this.bars, fates, (fate, i) => {
+      const ring = { x: x(i) - w / 2 + 1, y: TOP - 18, width: w - 2, height: TALL + CHIP + 26 },
+        shares = OPINIONS.map(([name]) => reflection[name][i]),
+        names = OPINIONS.map(([, , words], k) => `${words} ${percent(shares[k])}`),
+        bars = OPINIONS.map(([, state], k) => {
+          const height = Math.max(1, shares[k] * TALL),
+            left = x(i) + (k - 1.5) * (bar + 3);
+          if (bar > 26) labels.push([left + bar / 2, FOOT - height - 4, "middle", percent(shares[k])]);
+          return ["rect", { rx: 2, "data-s": state, x: left, y: FOOT - height, width: bar, height }];
+        });
       if (chars > 6)
-        rather.forEach((word, k) =>
-          labels.push([middle, FOOT + CHIP + 22 + 16 * k, "middle", `${[1, 2, "α"][k]}: ${word}`]),
-        );
+        ["own_best", "reflected_best", "mixed_best"].forEach((name, k) => {
+          const rather = word(reflection[name][i], 2, chars - 3);
+          labels.push([x(i), FOOT + CHIP + 22 + 16 * k, "middle", `${[1, 2, "α"][k]}: ${rather}`]);
+        });
+      return [
+        {},
+        ["title", {}, names.join("; ")],
+        ...bars,
+        ...(fate === "rescued" ? [["rect", { class: "dx-rescue", rx: 8, ...ring }]] : []),
+      ];
     });
     const items = fates.map((fate, i) => ({
-      x: LEFT + (i + 0.5) * w,
-      y: FOOT + 4,
-      state: STATES[fate],
-      whole: this.word(rows[i + 1].token),
-      sign: true,
+      ...{ x: x(i), y: FOOT + 4, state: STATES[fate], whole: this.word(rows[i + 1].token), sign: true },
     }));
-    chips(this.cells, items, this.context.theme, w - 4);
+    this.chips(this.cells, items, w - 4);
     const own = rows[fates.length + 1],
-      refused = fates.findIndex((fate) => fate === "lost" || fate === "refused");
-    if (own && (refused >= 0 || own.state === "bonus"))
-      labels.push([
-        LEFT + ((refused < 0 ? fates.length - 1 : refused) + 0.5) * w,
-        HIGH - 6,
-        "middle",
-        chars > 14 ? tr`then ${cut(this.word(own.token), 12)}` : cut(this.word(own.token), Math.max(2, chars)),
-      ]);
-    labels.push([LEFT - 6, TOP + 4, "end", "100 %"], [LEFT - 6, FOOT + 4, "end", "0 %"]);
+      refused = fates.findIndex((fate) => STATES[fate] === "rejected");
+    if (own && (refused >= 0 || own.state === "bonus")) {
+      const said = chars > 14 ? tr`then ${word(own.token, 12, 12)}` : word(own.token, 2, chars);
+      labels.push([x(refused < 0 ? fates.length - 1 : refused), HIGH - 6, "middle", said]);
+    }
     if (chars > 6) labels.push([2, FOOT + CHIP + 22, "start", tr`leads`]);
-    this.label(labels);
-    if (next) comeIn(drawn, { transform: "translateY(12px)", opacity: 0 });
+    this.frame(HIGH, labels);
+    return drawn;
   }
 
   /** The rows of the forward, in proportion, each part with its name where there is room. */
-  #strip(told, width, labels) {
-    const parts = PARTS.filter(([name]) => told[name]),
-      all = parts.reduce((sum, [name]) => sum + told[name], 0);
+  #strip(reflection, labels) {
+    const parts = PARTS.filter(([name]) => reflection[name]),
+      all = parts.reduce((sum, [name]) => sum + reflection[name], 0);
     let x = LEFT;
     labels.push([LEFT - 6, STRIP - 8, "end", tr`rows`]);
-    pool(this.strip, parts.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: STRIP - 4, rx: 4 }), svg("text", { y: 18 })),
-    ).forEach((group, i) => {
-      const [name, state, words] = parts[i],
-        [title, box, text] = group.childNodes,
-        w = ((width - LEFT - 4) * told[name]) / all;
-      set(group, { "data-s": state, transform: `translate(${x.toFixed(1)},0)` });
-      set(box, { width: Math.max(1, w - 2) });
-      set(text, { x: 6 });
-      setText(text, cut(`${told[name]} ${words}`, Math.max(1, Math.floor((w - 10) / 7.4))));
-      setText(title, `${words}: ${many(told[name], "row")}`);
+    render(this.strip, parts, ([name, state, words]) => {
+      const n = reflection[name],
+        w = ((this.width - LEFT - 4) * n) / all,
+        at = x;
       x += w;
+      return [
+        { "data-s": state, transform: `translate(${at.toFixed(1)},0)` },
+        ["title", {}, `${words}: ${many(n, "row")}`],
+        ["rect", { height: STRIP - 4, rx: 4, width: Math.max(1, w - 2) }],
+        ["text", { x: 6, y: 18 }, cut(`${n} ${words}`, Math.max(1, Math.floor((w - 10) / 7.4)))],
+      ];
     });
   }
 
-  describe(t) {
-    const told = this.run.steps[t - 1]?.reflection;
-    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const fates = this.#recorded(told, this.run.steps[t - 1]),
-      of = (name) => fates.filter((fate) => fate === name).length;
-    const stand = of("both") + of("rescued");
+  sentence(reflection, step) {
+    const fates = this.#recorded(reflection, step),
+      of = (name) => fates.filter((fate) => fate === name).length,
+      stand = of("both") + of("rescued");
     return tr`${many(fates.length, "drafted")}: ${stand} stand, ${of("rescued")} of them only because \
 of the second reading. A token stands where it leads the mixture (1 − α) z₁ + α z₂ of both logits. Not lossless.`;
   }

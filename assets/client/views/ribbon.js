@@ -5,7 +5,7 @@ import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
 import { swatch } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
-export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
+export const view = { title: "Decision at each step", place: 150, needs: ["choice"] };
 
 const H = 110,
   BAND = 18, // units of the drawing; x runs over steps
@@ -26,12 +26,8 @@ export function stairs(choices, y) {
 export class Ribbon {
   load(run, dom, context) {
     this.run = run;
-    this.picture = svg("svg", {
-      class: "dx-ribbon",
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": tr`Choices over steps`,
-    });
+    const look = { class: "dx-ribbon", preserveAspectRatio: "none", role: "img" };
+    this.picture = svg("svg", { ...look, "aria-label": tr`Choices over steps` });
     this.line = timeline(run, context, this.picture);
     this.say = el("p", "dx-readout");
     this.legend = el("div", "dx-legend");
@@ -45,8 +41,8 @@ export class Ribbon {
       known = choices.filter(Boolean);
     this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
     this.band = this.options.length > 4 ? STEPS : BAND;
-    const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
-    const lo = Math.min(...numbers),
+    const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v != null),
+      lo = Math.min(...numbers),
       hi = Math.max(...numbers),
       y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - this.band - 20);
     const stretches = [];
@@ -57,17 +53,20 @@ export class Ribbon {
       else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
     });
     const path = (kind, d, ...title) => svg("path", { class: kind, d }, ...title),
-      course = (name) => choices.map((c) => c?.[name]);
-    const away = (c, i) => tr`after step ${i + 1}: away from ${translated(c.chosen)}`;
+      course = (name) => choices.map((c) => c?.[name]),
+      away = (c, i) => tr`after step ${i + 1}: away from ${translated(c.chosen)}`;
+    const key = (kind, name) =>
+      el("span", {}, svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, path(kind, "M0,4H22")), name);
     set(picture, { viewBox: `0 0 ${run.length} ${H}` });
     picture.replaceChildren(
       ...stretches.map(({ chosen, start, end }) => {
-        const height = this.#height(chosen),
+        const step = (this.options.indexOf(chosen) + 1) / this.options.length, // more options than colours
+          height = this.options.length > 4 ? this.band * step : this.band,
           box = { x: start, y: H - height, width: end - start, height, style: `fill:${this.#colour(chosen)}` };
         return svg("rect", box, svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`));
       }),
       ...choices.flatMap((c, i) =>
-        c?.switched ? [path("dx-switch", `M${i + 1},0V${H}`, svg("title", {}, away(c, i)))] : [],
+        c?.switched ? path("dx-switch", `M${i + 1},0V${H}`, svg("title", {}, away(c, i))) : [],
       ),
       path("dx-threshold", stairs(choices, y)),
       path("dx-raw", curve(course("raw"), y)),
@@ -75,14 +74,10 @@ export class Ribbon {
     );
     this.legend.replaceChildren(
       ...this.options.map((option) => swatch(`background:${this.#colour(option)}`, translated(option))),
-      ...[
-        ["dx-smooth", translated(known[0]?.quantity ?? "value")],
-        ["dx-raw", tr`raw reading`],
-        ["dx-threshold", tr`threshold`],
-        ["dx-switch", tr`switch`],
-      ].map(([kind, name]) =>
-        el("span", {}, svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, path(kind, "M0,4H22")), name),
-      ),
+      key("dx-smooth", translated(known[0]?.quantity ?? "value")),
+      key("dx-raw", tr`raw reading`),
+      key("dx-threshold", tr`threshold`),
+      key("dx-switch", tr`switch`),
     );
   }
 
@@ -94,12 +89,6 @@ export class Ribbon {
     return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
   }
 
-  /** How high its stretches stand: more options than colours are steps, too. */
-  #height(option) {
-    const n = this.options.length;
-    return n > 4 ? (this.band * (this.options.indexOf(option) + 1)) / n : this.band;
-  }
-
   show(t) {
     this.line.show(t);
     setText(this.say, this.describe(t) || tr`No choice at this step.`);
@@ -109,8 +98,8 @@ export class Ribbon {
     const c = this.run.steps[t - 1]?.choice;
     if (!c) return "";
     const raw = c.raw == null ? "" : tr` (raw ${number(c.raw)})`,
-      after = c.switched ? tr`; switches after this step` : "";
-    const sides = tr`${translated(c.quantity)} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+      after = c.switched ? tr`; switches after this step` : "",
+      sides = tr`${translated(c.quantity)} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
     return tr`${translated(c.chosen)} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
   }
 }

@@ -5,7 +5,7 @@ import { el, setText } from "../player/dom.js";
 import { ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Routing", title: "Routing", place: 200, needs: ["routing"] };
+export const view = { title: "Routing", place: 200, needs: ["routing"] };
 
 const MOST = 256; // units that a table can show
 

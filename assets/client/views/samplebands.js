@@ -7,9 +7,9 @@ import { many } from "../player/counted.js";
 import { MIDDLE, render } from "../player/render.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { Remembered } from "./remembered.js";
+import { heightOf, remembered } from "./remembered.js";
 
-export const view = { name: "SampleBands", title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
+export const view = { title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for calls beside the bands
@@ -37,33 +37,13 @@ export function bands(steps, t) {
 export class SampleBands extends StepPicture {
   none = tr`No sample was written to in this step.`;
 
-  load(run, dom, context) {
-    this.store = new Remembered(context.theme);
-    this.begin(run, dom, context, ["key", "plain", "bars", "cells", this.store.root]);
-  }
+  layers = ["key", "plain", "bars", "cells", "squares", "shares", "cards"];
 
-  told({ suffixes }) {
-    return suffixes?.samples.length ? suffixes : null;
-  }
-
-  /** What the whole run comes to: samples, tokens of the longest one, of the longest suffix. */
-  #extent() {
-    const { run } = this;
-    if (this.known?.steps !== run.length) {
-      const all = run.steps.flatMap(({ suffixes }) => suffixes?.samples ?? []);
-      this.known = {
-        steps: run.length,
-        samples: Math.max(1, ...all.map(({ sample }) => sample + 1)),
-        tokens: Math.max(1, ...all.map(({ length }) => length)),
-        suffix: Math.max(1, ...all.flatMap(({ suffix }) => suffix)),
-      };
-    }
-    return this.known;
-  }
+  told = ({ suffixes }) => suffixes?.samples.length && suffixes;
 
   /** How much of its colour a cell has: the longer the suffix, the more. */
   #share(suffix) {
-    const most = this.#extent().suffix;
+    const { suffix: most } = this.extent;
     return suffix ? Math.round(most === 1 ? 100 : 22 + (78 * (suffix - 1)) / (most - 1)) : 0;
   }
 
@@ -74,8 +54,14 @@ export class SampleBands extends StepPicture {
 
   draw({ samples }) {
     const { width, run } = this,
+      all = run.steps.flatMap(({ suffixes }) => suffixes?.samples ?? []),
       narrow = width < NARROW,
-      extent = this.#extent(),
+      // what the whole run comes to: samples, tokens of the longest one, of the longest suffix
+      extent = {
+        samples: Math.max(...all.map(({ sample }) => sample + 1)),
+        tokens: Math.max(1, ...all.map(({ length }) => length)),
+        suffix: Math.max(1, ...all.flatMap(({ suffix }) => suffix)),
+      },
       made = bands(run.steps, this.t),
       left = narrow ? 4 : 84,
       pitch = narrow ? 50 : 38,
@@ -83,17 +69,16 @@ export class SampleBands extends StepPicture {
       foot = TOP + extent.samples * pitch,
       labels = [];
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
-      at = { width, y: foot + GAP };
-    const [whole, shade] = [(token) => this.word(token), (suffix) => this.#paint(suffix)];
-    this.store.show(shown, at, whole, shade, labels);
+      y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0),
+      letters = Math.floor((w - 2) / LETTER);
+    this.extent = extent;
+    remembered(this, shown, foot + GAP, (suffix) => this.#paint(suffix), labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>
       [...band.cells].flatMap((cell, i) =>
         cell ? [{ ...cell, i, sample, last: band.cells[i + 1]?.call !== cell.call }] : [],
       ),
     );
-    const y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0);
-    const letters = Math.floor((w - 2) / LETTER);
     const boxes = render(this.cells, cells, ({ token, suffix, i, sample, call, last }) => {
       const whole = this.word(token),
         text = letters > 1 ? [...whole.replace(/^␣(?=.)/, "")].slice(0, letters).join("") : "",
@@ -108,13 +93,13 @@ export class SampleBands extends StepPicture {
         ["text", { ...MIDDLE, x: left + (i + 0.5) * w, y: y(sample) + 18, style: ink }, text],
       ];
     });
-    this.#calls(made, extent, { narrow, left, y, foot, labels });
-    this.frame(foot + GAP + this.store.height(width), labels);
+    this.#calls(made, { narrow, left, y, foot, labels });
+    this.frame(foot + GAP + heightOf(width), labels);
     return boxes.filter((_, k) => cells[k].call === this.t - 1);
   }
 
   #legend(narrow, labels) {
-    const most = this.#extent().suffix,
+    const { suffix: most } = this.extent,
       kinds = [...Array.from({ length: most }, (_, i) => most - i), 0],
       head = narrow ? tr`tokens of the suffix drafted after` : tr`drafted after a suffix seen before, of`;
     labels.push([4, 16, "start", head]);
@@ -131,20 +116,17 @@ export class SampleBands extends StepPicture {
   }
 
   /** How many model calls each sample took, within what it would have been one by one. */
-  #calls(made, extent, { narrow, left, y, foot, labels }) {
+  #calls(made, { narrow, left, y, foot, labels }) {
     const x = this.width - CALLS + 24,
-      unit = 120 / extent.tokens,
+      unit = 120 / this.extent.tokens,
       counts = made.map(({ cells, calls }) => ({
         calls,
         tokens: [...cells].filter((cell) => cell && !this.run.eos.has(cell.token)).length,
       }));
     const beside = narrow ? [] : made,
-      style = "fill:none;stroke:var(--muted);stroke-dasharray:3 3";
-    render(this.plain, beside, ({ cells }, i) => {
-      const box = { x, y: y(i), width: unit * cells.length, height: BAND };
-      return ["rect", { class: "dx-ghost-box", ...box, style }];
-    });
-    const bar = { class: "dx-warm", height: BAND - 8 };
+      plain = { class: "dx-ghost-box", height: BAND, style: "fill:none;stroke:var(--muted);stroke-dasharray:3 3" },
+      bar = { class: "dx-warm", height: BAND - 8 };
+    render(this.plain, beside, ({ cells }, i) => ["rect", { ...plain, x, y: y(i), width: unit * cells.length }]);
     render(this.bars, beside, ({ calls }, i) => ["rect", { ...bar, x, y: y(i) + 4, width: unit * calls }]);
     counts.forEach(({ calls, tokens }, i) => {
       const told = many(calls, "target");
@@ -161,20 +143,18 @@ export class SampleBands extends StepPicture {
     }
     const tokens = counts.reduce((sum, one) => sum + one.tokens, 0),
       all = this.run.sums[this.t].forwards,
-      told = `${many(tokens, "token")}, ${many(all, "target")}`;
-    const said = narrow ? tr`all: ${told}` : tr`all samples: ${told}, ${(tokens / all).toFixed(1)} tokens per call`;
-    labels.push([left, foot + 8, "start", said]);
+      both = `${many(tokens, "token")}, ${many(all, "target")}`,
+      sum = narrow ? tr`all: ${both}` : tr`all samples: ${both}, ${(tokens / all).toFixed(1)} tokens per call`;
+    labels.push([left, foot + 8, "start", sum]);
   }
 
-  sentence({ samples: told }) {
-    const [{ sample, suffix, drafted }] = told,
-      tokens = suffix.filter(Boolean).length;
-    if (told.length > 1) {
-      const all = told.reduce((sum, one) => sum + one.suffix.filter(Boolean).length, 0),
-        rows = told.reduce((sum, one) => sum + one.drafted, 0);
-      return tr`One call for ${told.length} samples: ${many(rows, "drafted")}, ${number(all)} accepted.`;
-    }
+  sentence({ samples }) {
+    const [{ sample, drafted }] = samples,
+      rows = samples.reduce((sum, one) => sum + one.drafted, 0),
+      accepted = samples.reduce((sum, { suffix }) => sum + suffix.filter(Boolean).length, 0);
+    if (samples.length > 1)
+      return tr`One call for ${samples.length} samples: ${many(rows, "drafted")}, ${number(accepted)} accepted.`;
     return tr`Sample ${sample + 1}: ${many(drafted, "drafted")} from the distributions that the store holds after \
-known suffixes, ${tokens} accepted.`;
+known suffixes, ${accepted} accepted.`;
   }
 }

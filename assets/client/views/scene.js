@@ -5,9 +5,8 @@ import { el, set, setText, svg } from "../player/dom.js";
 import { fill } from "../player/pixels.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
-import { BOLD, readingOf, text } from "./scenereading.js";
 
-export const view = { name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] };
+export const view = { title: "The scene and who reads it", place: 17, needs: ["scene"] };
 
 const STAGES = {
   segment: tr`where words are`,
@@ -18,10 +17,43 @@ const STAGES = {
 };
 const BESIDE = 900, // of a panel in which the picture stands beside what is made of it
   MOST = 560, // of the picture, and of the drawing
-  TURNS = 5; // of the heavy reader
+  TURNS = 5, // of the heavy reader
+  ROW = 42; // of a reading
 const LOOK = "display:block;width:100%;image-rendering:pixelated";
 const GOOD = "var(--accepted-line)",
   BAD = "var(--rejected-line)";
+
+const BOLD = { "font-weight": 600 },
+  END = { "text-anchor": "end" },
+  MUTED = { fill: "var(--muted)" };
+
+const text = (x, y, words, more) => svg("text", { fill: "var(--text)", "font-size": 14, x, y, ...more }, words);
+
+const little = (value) => (value > 0 && value < 0.005 ? "< 0.01" : short(value));
+
+/** What one region was read as, as wide as w: how it fits by meaning (S) and by spelling (L), or the chance p. Adds to
+ * what is drawn; gives its foot. */
+function readingOf(drawn, w, y, { source, text: said, confidence, S, L, C, chosen }) {
+  const narrow = w < 420,
+    words = narrow ? 64 : 84,
+    left = words + (narrow ? 84 : 112),
+    name = (key) => (narrow && key !== "p" ? key : { S: tr`meaning S`, L: tr`spelling L`, p: "" }[key]),
+    from = left + (narrow ? 16 : 84),
+    long = w - from - 100,
+    bars = Object.entries(S == null ? { p: confidence } : { S, L: L ?? 0 });
+  drawn.push(
+    text(0, y + 27, source, MUTED),
+    text(words, y + 29, glyphs(said, narrow ? 6 : 7), { "font-size": 22, "font-weight": chosen ? 700 : 400 }),
+    text(w, y + 26, `${C == null ? "p" : "C"} ${little(C ?? confidence)}`, { ...BOLD, ...END }),
+  );
+  bars.forEach(([key, value], i) => {
+    const top = y + (bars.length > 1 ? 6 + 17 * i : 14),
+      look = { x: from, y: top, width: Math.max(1, long * value), height: 12, fill: "var(--accent)" };
+    drawn.push(text(left, top + 11, name(key), { "font-size": 13 }), svg("rect", look));
+    if (key !== "p") drawn.push(text(from + 5 + long * value, top + 11, short(value), { "font-size": 13 }));
+  });
+  return y + ROW;
+}
 
 export class Scene {
   load(run, dom) {
@@ -58,16 +90,15 @@ export class Scene {
     this.#stages(t, now);
     this.#said(this.#scene(t, "caption")?.caption ?? "", score);
     let y = 0;
-    if (light.length) {
-      const title = score ? tr`Light reading: does it fit the caption?` : tr`Light reading, with its chance p`;
-      drawn.push(text(0, 16, title, BOLD));
-      y = 20;
-      for (const reading of light) y = readingOf(drawn, this.w, y, reading);
-    }
+    const fits = score ? tr`Light reading: does it fit the caption?` : tr`Light reading, with its chance p`;
+    if (light.length) y = this.#readings(drawn, y, fits, light);
     if (score) y = this.#gauge(drawn, y, score);
     if (score || heavy) y = this.#tracks(drawn, y, t, score);
-    if (heavy) y = this.#heavy(drawn, y, heavy);
-    this.svg.replaceChildren(...drawn.map(([tag, attributes, words]) => svg(tag, attributes, words ?? null)));
+    if (heavy) {
+      const shown = heavy.readings.filter((reading) => reading.text).slice(0, 4);
+      y = this.#readings(drawn, y, tr`Heavy reading: p, the mean over all views`, shown); // no measure of fit
+    }
+    this.svg.replaceChildren(...drawn);
     const words = this.describe(t),
       high = Math.max(8, y);
     setText(this.say, words);
@@ -79,9 +110,10 @@ export class Scene {
   #picture(t, now) {
     const { picture, mask, boxes = [] } = this.#scene(Infinity, "segment") ?? {},
       taken = now?.readings?.findLast(({ chosen }) => chosen)?.source;
+    const look = `${!t} ${taken}`;
     this.canvas.hidden = !picture;
-    if (!picture || this.drawn === `${!t} ${taken}`) return;
-    this.drawn = `${!t} ${taken}`;
+    if (!picture || this.drawn === look) return;
+    this.drawn = look;
     const { values, shape } = unpack(picture),
       lit = t && mask ? unpack(mask).values : null,
       light = (i) => (lit ? 0.45 + 0.55 * lit[i] : 1);
@@ -129,14 +161,14 @@ export class Scene {
       [side, anchor] = best > 0.5 ? [-10, "end"] : [10, "start"],
       needle = `M${at(best)},${y + 44}v-16l-6,-11h12l-6,11`;
     drawn.push(
-      ["rect", { ...bar, x: 4, width: at(tau) - 4, fill: BAD, "fill-opacity": 0.35 }],
-      ["rect", { ...bar, x: at(tau), width: 4 + long - at(tau), fill: GOOD, "fill-opacity": 0.5 }],
-      ["path", { d: `M${at(tau)},${y + 26}v22`, stroke: "var(--text)" }],
-      ["path", { d: needle, fill: bypass ? GOOD : BAD, stroke: "var(--text)" }],
+      svg("rect", { ...bar, x: 4, width: at(tau) - 4, fill: BAD, "fill-opacity": 0.35 }),
+      svg("rect", { ...bar, x: at(tau), width: 4 + long - at(tau), fill: GOOD, "fill-opacity": 0.5 }),
+      svg("path", { d: `M${at(tau)},${y + 26}v22`, stroke: "var(--text)" }),
+      svg("path", { d: needle, fill: bypass ? GOOD : BAD, stroke: "var(--text)" }),
       text(at(best) + side, y + 22, tr`best C ${short(best)}`, { ...BOLD, "text-anchor": anchor }),
-      text(at(tau), y + 62, tr`threshold τ ${short(tau)}`, { "text-anchor": "end" }),
-      text(4, y + 62, tr`doubtful`, { fill: "var(--muted)" }),
-      text(4 + long, y + 62, tr`fits`, { fill: "var(--muted)", "text-anchor": "end" }),
+      text(at(tau), y + 62, tr`threshold τ ${short(tau)}`, END),
+      text(4, y + 62, tr`doubtful`, MUTED),
+      text(4 + long, y + 62, tr`fits`, { ...MUTED, ...END }),
     );
     return y + 74;
   }
@@ -151,25 +183,22 @@ export class Scene {
       [x, low] = fast ? [near, y + 28] : turns ? [90 + ((end - 90) * turns) / TURNS, y + 82] : [40, y + 29];
     if (score)
       drawn.push(
-        ["path", { ...path, d: `M10,${y + 28}H${near}`, stroke: fast ? GOOD : "var(--line)" }],
+        svg("path", { ...path, d: `M10,${y + 28}H${near}`, stroke: fast ? GOOD : "var(--line)" }),
         text(near + 16, y + 33, fast ? tr`taken: ${glyphs(score.answer, 10)}` : tr`light reading: not taken`, BOLD),
       );
     const long = score ? `M10,${y + 28}q30,0 44,29t44,25H${end}` : `M10,${y + 82}H${end}`;
     drawn.push(
-      ["path", { ...path, d: long, stroke: fast ? "var(--line)" : BAD }],
-      ["circle", { r: 9, cx: x, cy: low, fill: fast ? GOOD : BAD }],
+      svg("path", { ...path, d: long, stroke: fast ? "var(--line)" : BAD }),
+      svg("circle", { r: 9, cx: x, cy: low, fill: fast ? GOOD : BAD }),
       text(110, y + 70, fast ? tr`heavy reader: left out` : tr`heavy reader: ${turns} of ${TURNS} turns`, BOLD),
     );
     return y + 100;
   }
 
-  /** What the heavy reader reads in each region: p is a mean over its views, no measure of fit. */
-  #heavy(drawn, y, { readings }) {
-    drawn.push(text(0, y + 16, tr`Heavy reading: p, the mean over all views`, BOLD));
-    let foot = y + 20;
-    for (const reading of readings.filter((one) => one.text).slice(0, 4))
-      foot = readingOf(drawn, this.w, foot, reading);
-    return foot;
+  /** What each region was read as, below a title. */
+  #readings(drawn, y, title, readings) {
+    drawn.push(text(0, y + 16, title, BOLD));
+    return readings.reduce((foot, reading) => readingOf(drawn, this.w, foot, reading), y + 20);
   }
 
   describe(t) {

@@ -10,7 +10,7 @@ import { together } from "../player/together.js";
 import { tr, translated } from "../player/words.js";
 import { CacheRows } from "./cacherows.js";
 
-export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
+export const view = { title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
 const LETTER = 7, // pixels of one, on average
   LEAST = 620,
@@ -50,12 +50,8 @@ export class Schedule {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, kinds: [], wide: 760, t: 0 });
     this.say = el("p", "dx-readout");
-    this.names = svg("g", { style: INK });
-    this.bars = svg("g");
-    this.groups = svg("g");
-    this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
-    this.ticks = svg("g", { style: INK });
-    const layers = [this.axis, this.groups, this.names, this.bars, this.ticks];
+    const layers = ["axis", "groups", "names", "bars", "ticks"].map((name) => (this[name] = svg("g")));
+    for (const words of [this.names, this.ticks]) set(words, { style: INK });
     this.picture = svg("svg", { class: "dx-tree", role: "img" }, ...layers);
     this.legend = el("div", "dx-legend");
     this.branches = new BranchList(run);
@@ -105,16 +101,17 @@ export class Schedule {
       x = (time) => LEFT + ((time - start) / (long || 1)) * (WIDE - LEFT - 8),
       high = tracks.length * ROW,
       row = ({ track, measured }) =>
-        tracks.findIndex(([name, real]) => name === track && real === (measured !== false));
-    const drawn = new Set(shown.map(kindOf));
+        tracks.findIndex(([name, real]) => name === track && real === (measured !== false)),
+      drawn = new Set(shown.map(kindOf));
     this.kinds.forEach((kind, i) => (this.legend.children[i].hidden = !drawn.has(kind)));
     frame(this.picture, WIDE, found ? high + AXIS : 1);
     set(this.picture, { "aria-label": this.describe(t) });
-    const names = tracks.flatMap(([name, real], i) => [
-      [i * ROW + 11, translated(name)],
-      [i * ROW + 23, real ? tr`measured` : tr`modelled`],
-    ]);
-    render(this.names, names, ([y, words]) => ["text", { x: 0, y, class: "dx-small" }, words]);
+    const name = (y, words) => ["text", { x: 0, y, class: "dx-small" }, words],
+      how = (real) => (real ? tr`measured` : tr`modelled`);
+    render(
+      this.names,
+      tracks.flatMap(([track, real], i) => [name(i * ROW + 11, translated(track)), name(i * ROW + 23, how(real))]),
+    );
     render(this.bars, shown, (part) => {
       const real = part.measured !== false,
         width = Math.max(1, x(part.end) - x(part.start) - 0.5),
@@ -123,11 +120,11 @@ export class Schedule {
         pale = `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`,
         ink = `fill:${real ? fill.replace("-fill", "-text") : "var(--text)"}`,
         word = { ...MIDDLE, x: width / 2, y: 14, class: "dx-small", style: ink },
-        kind = real ? tr`measured` : tr`modelled`,
-        said = tr`${translated(part.track)}: ${part.label ?? ""}, ${seconds(part.end - part.start)}, ${kind}`;
+        took = seconds(part.end - part.start),
+        title = tr`${translated(part.track)}: ${part.label ?? ""}, ${took}, ${how(real)}`;
       return [
         { transform: `translate(${x(part.start)},${row(part) * ROW + 3})` },
-        ["title", {}, said],
+        ["title", {}, title],
         ["rect", { height: 20, rx: 2, width, style: real ? `fill:${fill};stroke:none` : pale }],
         ["text", word, width > 7.5 * last.length + 4 ? last : ""],
       ];
@@ -144,23 +141,14 @@ export class Schedule {
         ["path", { d: `M${x(begin) - 3},${top}V${foot + 26}`, style: "stroke:var(--accent);stroke-width:4" }],
       ];
     });
-    setText(this.why, groups.length ? this.#same(groups[0], translated(this.kinds[0])) : "");
-    set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
-    const ends = [
-      [LEFT, "start", "0"],
-      [WIDE - 8, "end", seconds(long)],
-    ];
-    render(this.ticks, found ? ends : [], ([at, anchor, words]) => [
-      "text",
-      { class: "dx-small", x: at, y: high + 14, "text-anchor": anchor },
-      words,
-    ]);
-  }
-
-  /** Why what runs at once is approximate. */
-  #same({ first, last }, kind) {
-    return tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, ${kind} \
-${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
+    const [{ first, last } = {}] = groups,
+      why = tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, \
+${translated(this.kinds[0])} ${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
+    setText(this.why, groups.length ? why : "");
+    const axis = ["path", { d: `M${LEFT},${high}H${WIDE - 8}`, style: "stroke:var(--line);fill:none" }],
+      tick = (x, anchor, words) => ["text", { class: "dx-small", x, y: high + 14, "text-anchor": anchor }, words];
+    render(this.axis, found ? [axis] : []);
+    render(this.ticks, found ? [tick(LEFT, "start", "0"), tick(WIDE - 8, "end", seconds(long))] : []);
   }
 
   describe(t) {

@@ -2,16 +2,14 @@
 // model calls that this text would have taken with that draft. Any row follows from the text: a round ends at the
 // first choice that the text does not have, or after gamma of them, with a token of the target's own.
 
-import { cut, glyphs, number } from "../player/codec.js";
+import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { Sliding } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = {
-  name: "Schooling",
   title: "The longer it was trained, the longer its guesses hold",
   place: 49,
   needs: ["schooling"],
@@ -31,32 +29,26 @@ const round = (digit) => ({ kept: Number.parseInt(digit, 36) >> 1, full: Number.
 const about = (n) => number(Number(n.toPrecision(2)));
 
 export class Schooling extends StepPicture {
-  load(run, dom, context) {
-    this.sliding = new Sliding(this, "schooling.gamma", "γ", tr`Drafts of a round, at most`, [0, 16, 1]);
-    this.begin(run, dom, context, ["boxes", "cells", "text"], this.sliding.dom);
-  }
+  layers = ["boxes", "cells", "text"];
+  none = tr`No checkpoint read along in this step.`;
+  sliding = new Sliding(this, "schooling.gamma", "γ", tr`Drafts of a round, at most`, [0, 16, 1]);
 
   also(last) {
-    this.sliding.show(last?.gamma ?? 0, !!last, last ? this.#again(this.#read(last)) : "");
+    const calls = last ? this.#rounds(this.#read(last))[last.drafting].length : 0,
+      said = tr`${many(calls, "target")} for this text, ${this.#recorded().length} as recorded.`;
+    this.sliding.show(last?.gamma ?? 0, !!last, said);
   }
 
   /** What stands on the board up to here, and what each checkpoint puts first there; null where none was asked. */
   #read({ start, first, gamma, drafting, tokens_seen }) {
     const { run, t } = this,
-      known = new Map();
-    for (const { schooling: one } of run.steps.slice(0, t))
-      one?.first[0].forEach((_, i) =>
-        known.set(
-          one.start + i,
-          one.first.map((row) => row[i]),
-        ),
-      );
-    const from = run.prompt.length,
-      tokens = run
-        .board(t)
-        .slice(from, start + first[0].length)
-        .map(({ token }) => token),
-      guesses = tokens.map((_, i) => known.get(from + i) ?? null);
+      from = run.prompt.length,
+      cells = run.board(t).slice(from, start + first[0].length),
+      guesses = cells.map(() => null);
+    for (const { schooling } of run.steps.slice(0, t))
+      for (const i of schooling?.first[0].keys() ?? [])
+        guesses[schooling.start + i - from] = schooling.first.map((row) => row[i]);
+    const tokens = cells.map(({ token }) => token);
     return { tokens, guesses, gamma, drafting, checkpoints: tokens_seen.length };
   }
 
@@ -86,13 +78,8 @@ export class Schooling extends StepPicture {
     });
   }
 
-  #again(read) {
-    const calls = this.#rounds(read)[read.drafting].length;
-    return tr`${many(calls, "target")} for this text, ${this.#recorded().length} as recorded.`;
-  }
-
-  draw(last, _, next) {
-    const { run, width } = this,
+  draw(last) {
+    const { width } = this,
       narrow = width < 640,
       left = narrow ? 66 : LEFT,
       right = narrow ? 58 : RIGHT,
@@ -101,71 +88,56 @@ export class Schooling extends StepPicture {
       all = this.#rounds(read),
       fits = Math.max(1, Math.floor((width - left - right) / LEAST)),
       first = Math.max(0, tokens.length - fits),
-      shown = tokens.length - first,
-      w = Math.min(MOST, (width - left - right) / Math.max(shown, Math.min(fits, 12))),
+      w = Math.min(MOST, (width - left - right) / Math.max(tokens.length - first, Math.min(fits, 12))),
       x = (i) => left + (i - first) * w,
       y = (row) => TOP + row * ROW,
-      edge = x(tokens.length) + 10,
-      labels = [[left - 8, TOP - 8, "end", narrow ? tr`trained` : tr`draft trained on`]];
-    this.frame(TOP + (all.length + 1) * ROW + 12);
-    const words = pool(this.text, shown, () => svg("text")).map((word, i) => {
-      const fresh = first + i >= last.start - run.prompt.length;
-      set(word, { transform: `translate(${x(first + i) + w / 2 - 2},${TOP - 6}) rotate(-42)` });
-      word.style.fontWeight = fresh ? 700 : 400;
-      setText(word, cut(glyphs(run.piece(tokens[first + i]).text), LONGEST));
-      return word;
+      begun = last.start - this.run.prompt.length - first; // the first new one that is shown
+    const words = render(this.text, tokens.slice(first), (token, i) => {
+      const turned = `translate(${x(first + i) + w / 2 - 2},${TOP - 6}) rotate(-42)`;
+      return ["text", { transform: turned, style: `font-weight:${i >= begun ? 700 : 400}` }, this.word(token, LONGEST)];
     });
-    const plain = tokens.map((_, from) => ({ from, kept: 0, own: true }));
-    const rows = [plain, ...all];
+    const plain = tokens.map((_, from) => ({ from, kept: 0, own: true })),
+      rows = [plain, ...all];
     const boxes = rows.flatMap((rounds, row) =>
       (rounds ?? [])
-        .map((round) => ({ row, from: Math.max(first, round.from), to: round.from + round.kept + (round.own ? 1 : 0) }))
+        .map(({ from, kept, own }) => ({ row, from: Math.max(first, from), to: from + kept + Number(own) }))
         .filter(({ from, to }) => to > from),
     );
-    pool(this.boxes, boxes.length, () => svg("rect", { rx: 8 })).forEach((box, i) => {
-      const { row, from, to } = boxes[i];
-      set(box, { class: row ? "dx-round" : "dx-round dx-alone", x: x(from) + 1, y: y(row) + 2 });
-      set(box, { width: (to - from) * w - 2, height: ROW - 4 });
+    render(this.boxes, boxes, ({ row, from, to }) => {
+      const box = { x: x(from) + 1, y: y(row) + 2, width: (to - from) * w - 2, height: ROW - 4 };
+      return ["rect", { rx: 8, class: row ? "dx-round" : "dx-round dx-alone", ...box }];
     });
     const cells = all.flatMap((rounds, c) =>
       (rounds ?? []).flatMap(({ from, kept, own, full }) =>
-        Array.from({ length: kept + (own ? 1 : 0) }, (_, k) => {
+        Array.from({ length: kept + Number(own) }, (_, k) => {
           const state = k < kept ? "accepted" : full ? "bonus" : "correction";
           return { row: c + 1, at: from + k, guess: guesses[from + k]?.[c], state };
         }),
       ),
     );
-    this.#cells(
-      cells.filter(({ at }) => at >= first),
-      { x, y, w },
-    );
+    const shown = cells.filter(({ at }) => at >= first);
+    render(this.cells, shown, ({ row, at, guess, state }) => [
+      { "data-s": state },
+      ["title", {}, this.#why(state, guess == null ? "?" : this.word(guess))],
+      ["rect", { rx: 5, x: x(at) + 4, y: y(row) + 5, width: Math.max(1, w - 8), height: ROW - 10 }],
+      ["text", { ...MIDDLE, x: x(at) + w / 2, y: y(row) + 21 }, this.context.theme.states[state].glyph],
+    ]);
+    const labels = [[left - 8, TOP - 8, "end", narrow ? tr`trained` : tr`draft trained on`]];
     rows.forEach((rounds, row) => {
       const seen = row ? about(last.tokens_seen[row - 1]) : "",
         drafts = row === last.drafting + 1 && !narrow ? "▸ " : "",
         calls = rounds?.length,
         name = row ? drafts + (narrow ? seen : tr`${seen} tokens`) : narrow ? tr`none` : tr`○ one by one`;
       labels.push([left - 8, y(row) + 21, "end", name]);
-      labels.push([edge - 2, y(row) + 21, "start", rounds ? (narrow ? calls : many(calls, "target")) : "–"]);
+      labels.push([
+        x(tokens.length) + 8,
+        y(row) + 21,
+        "start",
+        rounds ? (narrow ? calls : many(calls, "target")) : "–",
+      ]);
     });
-    this.label(labels);
-    if (next) comeIn(words.slice(last.start - run.prompt.length - first), { opacity: 0 });
-  }
-
-  #cells(cells, { x, y, w }) {
-    const { run, context } = this;
-    pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
-    ).forEach((group, i) => {
-      const { row, at, guess, state } = cells[i],
-        [title, box, word] = group.childNodes,
-        whole = guess == null ? "?" : glyphs(run.piece(guess).text),
-        { glyph } = context.theme.states[state];
-      set(group, { "data-s": state });
-      set(box, { x: x(at) + 4, y: y(row) + 5, width: Math.max(1, w - 8), height: ROW - 10 });
-      set(word, { x: x(at) + w / 2, y: y(row) + 21 });
-      setText(word, glyph);
-      setText(title, this.#why(state, whole));
-    });
+    this.frame(TOP + (all.length + 1) * ROW + 12, labels);
+    return words.slice(begun);
   }
 
   #why(state, whole) {
@@ -175,9 +147,7 @@ export class Schooling extends StepPicture {
       : tr`the draft says ${whole}, the text does not: the target's own token`;
   }
 
-  describe(t) {
-    const last = this.run.steps[t - 1]?.schooling;
-    if (!last) return t ? tr`No checkpoint read along in this step.` : tr`Before the first step.`;
+  sentence(last) {
     const read = this.#read(last),
       calls = this.#rounds(read).map((rounds) => rounds?.length ?? "–"),
       n = many(read.tokens.length, "token");

@@ -2,24 +2,18 @@
 // this text has taught, the search tree below them, and what became of the drafts that were taken from it. Beside it
 // the drafts of the same search in the table as it was loaded.
 
-import { CHIP, chips } from "../player/chips.js";
-import { cut, glyphs } from "../player/codec.js";
+import { CHIP } from "../player/chips.js";
+import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, setText } from "../player/dom.js";
 import { tidy } from "../player/layout.js";
-import { comeIn } from "../player/motion.js";
+import { MIDDLE, render } from "../player/render.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { after, drafts, fates, lines, shown, trail, why } from "./searched.js";
-import { LINE, successors } from "./successors.js";
+import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 
-export const view = {
-  name: "SearchTree",
-  title: "A table that learns, searched for drafts",
-  place: 51,
-  needs: ["table_search"],
-};
+export const view = { title: "A table that learns, searched for drafts", place: 51, needs: ["table_search"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for bars left of the tree
@@ -28,15 +22,14 @@ const LETTER = 7.4,
   LISTED = 9, // drafts of the baseline
   TOP = 30;
 
-const middle = { "text-anchor": "middle" };
-
 export class SearchTree extends StepPicture {
+  layers = ["bars", "threads", "circles", "cells", "plain"];
+  none = tr`No search in this step.`;
+  sliding = new Sliding(this, "table_search.iterations", tr`iterations I`, tr`Iterations of the search`, [0, 1, 1]);
+
   load(run, dom, context) {
-    const name = "table_search.iterations";
-    this.sliding = new Sliding(this, name, tr`iterations I`, tr`Iterations of the search`, [0, 1, 1]);
     this.terms = el("p", "dx-readout");
-    const layers = ["bars", "threads", "circles", "cells", "plain"];
-    this.begin(run, dom, context, layers, this.sliding.dom, this.terms);
+    this.begin(run, dom, context, this.layers, this.sliding.dom, this.terms);
     set(this.threads, "dx-threads");
     set(this.plain, { opacity: 0.7 });
   }
@@ -78,7 +71,7 @@ export class SearchTree extends StepPicture {
 ${short(search.scores[k - 1])}.`;
   }
 
-  draw(search, step, next) {
+  draw(search, step) {
     const { width } = this,
       narrow = width < NARROW,
       beside = width >= BESIDE,
@@ -91,31 +84,30 @@ ${short(search.scores[k - 1])}.`;
       right = beside ? 0.75 * width : width,
       top = TOP + (narrow ? heads.length * LINE + 34 : 0),
       apart = (right - left - 8) / Math.max(1, columns - 1),
+      room = Math.floor((Math.min(150, apart - 2 * R - 14) - 12) / LETTER),
       foot = top + rows * pitch + 16,
-      labels = [];
-    const moved = this.#moved(search),
+      moved = this.#moved(search),
       now = moved && fates(drafts(search, moved[0]), moved[1], step.tree.emitted);
     list.forEach((item, i) => {
       if (now) item.state = now.get(String(item.tokens)) ?? "";
       const { column, row } = places[i],
-        whole = i ? glyphs(this.run.piece(item.tokens.at(-1)).text) : "",
-        text = cut(whole, Math.max(1, Math.floor((Math.min(150, apart - 2 * R - 14) - 12) / LETTER))),
+        whole = i ? this.word(item.tokens.at(-1)) : "",
+        text = cut(whole, Math.max(1, room)),
         x = left + (column - 1) * apart + R,
-        start = x + R + 4;
-      Object.assign(item, { x, y: top + (row + 0.5) * pitch, whole, text, start });
-      item.end = start + LETTER * [...text].length + 12;
+        start = x + R + 4,
+        end = start + LETTER * [...text].length + 12;
+      Object.assign(item, { x, y: top + (row + 0.5) * pitch, whole, text, start, end });
     });
-    this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
-    this.frame(this.tall[width]);
-    const word = (token, most) => this.word(token, most);
-    labels.push(...successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }));
-    this.#grow(search, list, R, labels);
-    const head = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
-    if (heads.length) labels.push([left, top - 14, "start", head]);
+    const word = (token, most) => this.word(token, most),
+      labels = successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }),
+      circles = this.#grow(search, list, R, labels),
+      title = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
+    if (heads.length) labels.push([left, top - 14, "start", title]);
     if (hidden > 0) labels.push([left, foot, "start", tr`and ${hidden} nodes with fewer visits`]);
     this.#baseline(search, step, beside ? right + 24 : null, foot, labels);
-    this.label(labels);
-    if (next) comeIn([...this.circles.childNodes].slice(1, list.length), { opacity: 0 });
+    this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
+    this.frame(this.tall[width], labels);
+    return circles.slice(1);
   }
 
   /** The search tree: circles as large as their visits, edges as heavy as the weights, and the tokens that were sent to
@@ -126,38 +118,41 @@ ${short(search.scores[k - 1])}.`;
       way = new Set(this.#moved(search) ? trail(search, search.ends[k - 1]) : []),
       size = ({ node }) => (node > 0 ? R * Math.sqrt(visits[node] / search.ends.length) : 0),
       kind = ({ node }) => (2 * search.loaded[node] < search.weights[node] ? "text" : "store"),
-      boxes = list.slice(1).filter(({ state }) => state);
-    const told = boxes.map((box) => ({ ...box, x: (box.start + box.end) / 2, y: box.y - CHIP / 2 }));
-    chips(this.cells, told, this.context.theme, 999);
-    for (const { state, start, y, text } of list.slice(1)) if (!state) labels.push([start + 4, y + 4, "start", text]);
-    const edges = list.slice(1).filter(({ parent, from }) => parent || from);
-    pool(this.threads, edges.length, () => svg("path")).forEach((edge, i) => {
-      const item = edges[i],
-        above = list[item.parent],
-        x1 = item.parent ? above.end + 2 : item.from,
-        y1 = item.parent ? above.y : item.y,
-        x2 = item.node < 0 ? item.start : item.x - size(item),
+      below = list.slice(1),
+      boxes = below.filter(({ state }) => state);
+    this.chips(
+      this.cells,
+      boxes.map((box) => ({ ...box, x: (box.start + box.end) / 2, y: box.y - CHIP / 2 })),
+      999,
+    );
+    for (const { state, start, y, text } of below) if (!state) labels.push([start + 4, y + 4, "start", text]);
+    const edges = below.filter(({ parent, from }) => parent || from);
+    render(this.threads, edges, (item) => {
+      const { parent, node, start, x, y } = item,
+        [x1, y1] = parent ? [list[parent].end + 2, list[parent].y] : [item.from, y],
+        x2 = node < 0 ? start : x - size(item),
         bend = (x1 + x2) / 2,
-        hot = way.has(item.node);
-      set(edge, {
-        d: `M${x1},${y1}C${bend},${y1} ${bend},${item.y} ${x2},${item.y}`,
-        "data-source": item.node < 0 ? "" : kind(item),
-      });
-      edge.style.strokeWidth = 1 + 3 * Math.min(1, search.weights[item.node] ?? 0.3);
-      edge.style.opacity = hot || (!way.size && item.state) ? 0.9 : 0.3;
+        heavy = 1 + 3 * Math.min(1, search.weights[node] ?? 0.3),
+        d = `M${x1},${y1}C${bend},${y1} ${bend},${y} ${x2},${y}`,
+        source = node < 0 ? "" : kind(item);
+      return ["path", { d, style: `stroke-width:${heavy}`, "data-source": source }];
+    }).forEach((path, i) => {
+      path.style.opacity = way.has(edges[i].node) || (!way.size && edges[i].state) ? 0.9 : 0.3;
     });
-    const draw = () => svg("g", {}, svg("title"), svg("circle", "dx-source"), svg("text", middle));
-    pool(this.circles, list.length, draw).forEach((group, i) => {
-      const [title, circle, text] = group.childNodes,
-        r = size(list[i]),
-        n = visits[list[i].node] ?? 0;
-      set(circle, { cx: list[i].x, cy: list[i].y, r: r.toFixed(1), "data-source": kind(list[i]) });
-      circle.style.fill = "color-mix(in srgb, var(--source) 35%, var(--panel))";
-      circle.style.strokeWidth = way.has(list[i].node) ? 3 : 1.2;
-      set(text, { x: list[i].x, y: list[i].y + 4 });
-      setText(text, r > 8 ? n : "");
-      setText(title, tr`visits: ${n}`);
+    const circles = render(this.circles, list, (item) => {
+      const r = size(item),
+        n = visits[item.node] ?? 0,
+        style = "fill:color-mix(in srgb, var(--source) 35%, var(--panel))",
+        circle = { cx: item.x, cy: item.y, r: r.toFixed(1), class: "dx-source", "data-source": kind(item), style };
+      return [
+        {},
+        ["title", {}, tr`visits: ${n}`],
+        ["circle", circle],
+        ["text", { ...MIDDLE, x: item.x, y: item.y + 4 }, r > 8 ? n : ""],
+      ];
     });
+    circles.forEach((group, i) => (group.childNodes[1].style.strokeWidth = way.has(list[i].node) ? 3 : 1.2));
+    return circles;
   }
 
   /** What the same search drafts in the table as it was loaded, and what of it the target would have kept. */
@@ -165,11 +160,11 @@ ${short(search.scores[k - 1])}.`;
     const came = this.run.asked(this.t, "table_search", "fixed"),
       [, , rows, kept] = came ?? [],
       made = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
-      told = came ? made : unknown(this.run),
       all = came && x !== null ? lines(fixed, came, tree.emitted) : [],
-      boxes = [];
-    labels.push([x ?? 4, x === null ? foot + 22 : TOP - 14, "start", tr`○ without learning (derived):`]);
-    labels.push([x ?? 4, x === null ? foot + 40 : TOP + 6, "start", told]);
+      boxes = [],
+      at = [x ?? 4, x === null ? foot + 22 : TOP - 14];
+    labels.push([...at, "start", tr`○ without learning (derived):`]);
+    labels.push([at[0], x === null ? foot + 40 : TOP + 6, "start", came ? made : unknown(this.run)]);
     all.slice(0, LISTED).forEach((line, i) => {
       let at = x;
       const room = (this.width - x) / line.length - 20; // of a token
@@ -180,20 +175,16 @@ ${short(search.scores[k - 1])}.`;
         at += wide + 4;
       }
     });
-    chips(this.plain, boxes, this.context.theme, 999);
+    this.chips(this.plain, boxes, 999);
     if (all.length > LISTED) labels.push([x, TOP + 34 + LISTED * 30, "start", tr`and ${all.length - LISTED} more`]);
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      search = step?.table_search;
-    if (!t) return tr`Before the first step.`;
-    if (!search) return tr`No search in this step.`;
-    const pair = search.pair.map((token) => this.word(token, 12)).join(" ");
-    if (!search.ends.length) return tr`The table has no entry after ${pair}: nothing is searched.`;
-    const drafted = many(step.tree.tokens.length - 1, "drafted"),
-      accepted = step.tree.accepted.filter(Boolean).length - 1;
-    return tr`${search.ends.length} iterations search the table from ${pair} on; the most visited paths, ${drafted}, \
+  sentence({ pair, ends }, { tree }) {
+    const after = pair.map((token) => this.word(token, 12)).join(" "),
+      drafted = many(tree.tokens.length - 1, "drafted"),
+      accepted = tree.accepted.filter(Boolean).length - 1;
+    if (!ends.length) return tr`The table has no entry after ${after}: nothing is searched.`;
+    return tr`${ends.length} iterations search the table from ${after} on; the most visited paths, ${drafted}, \
 go to the target in one call: ${accepted} accepted.`;
   }
 }

@@ -8,7 +8,7 @@ import { inOrder } from "../player/rounds.js";
 import { tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
 
-export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
+export const view = { title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
 
 const GAP = "▢",
   OURS = ["forced", "withdrawn"]; // not a step's own
@@ -29,18 +29,12 @@ export function shares(steps) {
   return found;
 }
 
-export class Seen {
+export class Seen extends SeenByDraft {
   load(run, dom, context) {
-    Object.assign(this, { run, t: 0 });
+    super.load(run, dom, context);
     [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
     this.text = el("p", "dx-seen-text");
-    this.drawing = new SeenByDraft((t) => this.describe(t));
-    this.drawing.load(run, dom, context);
     dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
-  }
-
-  resize(width) {
-    this.drawing.resize(width);
   }
 
   /** The latest group after t steps, the first step's before any, that has a part. */
@@ -50,17 +44,15 @@ export class Seen {
 
   show(t, hurry) {
     if (hurry) return;
-    this.t = t;
-    const seen = t ? this.#latest(t, ({ looks }) => looks) : null;
-    this.drawing.look({
+    const kept = t ? this.#latest(t, ({ entries }) => entries?.text) : null;
+    super.show(t, {
       scene: this.#latest(t, ({ pixels }) => pixels),
-      seen,
-      entries: t ? this.#latest(t, ({ entries }) => entries?.text)?.entries : null,
+      seen: t ? this.#latest(t, ({ looks }) => looks) : null,
+      entries: kept?.entries,
       recalled: this.run.steps.slice(0, t).some(({ facts }) => "global_norm" in (facts ?? {})),
     });
-    this.drawing.show(t);
     this.#words(t);
-    this.#entries(t ? this.#latest(t, ({ entries }) => entries?.text) : null);
+    this.#entries(kept);
     const counted = Object.entries(shares(this.run.steps.slice(0, t))).filter(([, [, all]]) => all),
       listed = counted.map(([kind, [guessed, all]]) => `${CLASSES[kind]} ${guessed} / ${all}`).join(", ");
     setText(this.share, listed && tr`Guessed by the draft: ${listed}.`);
@@ -93,15 +85,16 @@ export class Seen {
     const { picture = 0, text = 0 } = vision?.entries ?? {},
       kept = bytes(picture * (vision?.entry_bytes ?? 0)),
       n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
-      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
-    const said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
+      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "",
+      said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
     setText(this.bytes, vision ? said + whole : "");
   }
 
   describe(t) {
+    if (!t) return tr`The picture that is looked at.`;
     const done = this.run.steps.slice(0, t),
       passes = done.reduce((sum, { forwards }) => sum + (forwards.target ?? forwards.model ?? 0), 0),
       written = done.reduce((sum, step) => sum + own(step, "tokens").length, 0);
-    return t ? tr`${written} tokens after ${passes} forwards of the model.` : tr`The picture that is looked at.`;
+    return tr`${written} tokens after ${passes} forwards of the model.`;
   }
 }

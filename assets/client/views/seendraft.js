@@ -2,8 +2,7 @@
 // the patches on the faded picture, and what comes of it stands in the draft's own sequence.
 
 import { glyphs, unpack } from "../player/codec.js";
-import { set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { set, svg } from "../player/dom.js";
 import { paint } from "../player/pixels.js";
 import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
@@ -16,6 +15,8 @@ const WIDE = 760, // of a panel in which the parts stand side by side
   TILE = 16, // of a position, at most
   TOP = 24,
   GLOBAL = "global vector";
+const BOLD = "font-weight:600",
+  PIXELS = { preserveAspectRatio: "none", style: "image-rendering:pixelated" };
 const SHORT = { draft: tr`draft`, "compact token": tr`compact token`, [GLOBAL]: tr`global vector` };
 const LOOKS = {
   draft: tr`the draft looks here`,
@@ -24,33 +25,22 @@ const LOOKS = {
 };
 
 export class SeenByDraft extends StepPicture {
-  /** tell: what is said of a step. */
-  constructor(tell) {
-    super();
-    this.describe = tell;
-  }
+  early = true;
+  told = () => this.now.scene?.pixels && this.now;
 
   load(run, dom, context) {
-    this.scene = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
-    this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways", "heads"]);
+    this.scene = svg("image", PIXELS);
+    this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways"]);
   }
 
   /** now: {scene, seen, entries, recalled}: the groups with the pixels and the looks, what the draft keeps, and whether
    * the global vector joins its words. */
-  look(now) {
+  show(t, now) {
     this.now = now;
+    super.show(t);
   }
 
-  show(t) {
-    const next = t === this.t + 1;
-    this.t = t;
-    setText(this.say, this.describe(t));
-    const { scene } = this.now;
-    this.picture.style.display = scene?.pixels ? "" : "none";
-    if (scene?.pixels) this.draw(this.now, null, next);
-  }
-
-  draw({ scene, seen, entries }, _, next) {
+  draw({ scene, seen, entries }) {
     const wide = this.width >= WIDE,
       [rows, columns] = scene.grid?.length ? scene.grid : [1, 1],
       n = rows * columns,
@@ -63,9 +53,12 @@ export class SeenByDraft extends StepPicture {
       y = { target: wide ? TOP : TOP + side + 26 };
     y.maps = y.target + TILE + 34;
     y.draft = y.maps + (readers.length ? map + 44 : 0);
-    const labels = [[0, 14, "start", tr`the picture: ${n} image tokens`]],
-      heads = [];
-    if (!this.pixels || this.pixels !== scene.pixels) this.#paint(scene.pixels);
+    const labels = [[0, 14, "start", tr`the picture: ${n} image tokens`]];
+    if (this.pixels !== scene.pixels) {
+      const canvas = document.createElement("canvas");
+      paint(canvas, scene.pixels);
+      Object.assign(this, { pixels: scene.pixels, href: canvas.toDataURL() });
+    }
     set(this.scene, { x: 0, y: TOP, width: side, height: side, href: this.href });
     render(this.grid, [this.#grid(rows, columns, 0, TOP, side)]);
     const tiles = [];
@@ -75,33 +68,29 @@ export class SeenByDraft extends StepPicture {
     if (entries) {
       strip("target", n);
       strip("draft", picture);
-      heads.push([
-        left,
-        y.target - 8,
-        wide ? tr`Target model: all ${n} image tokens, then the text` : tr`Target: positions for the picture: ${n}`,
-      ]);
-      heads.push([left, y.draft + TILE + 18, this.#told(picture, n, wide)]);
+      const long = tr`Target model: all ${n} image tokens, then the text`,
+        short = tr`Target: positions for the picture: ${n}`;
+      labels.push([left, y.target - 8, "start", wide ? long : short, BOLD]);
+      labels.push([left, y.draft + TILE + 18, "start", this.#told(picture, n, wide), BOLD]);
     }
-    const at = { rows, columns, left, map, pitch, y, picture, text, entries, wide },
-      ways = this.#maps(seen, readers, at, labels);
+    const at = { rows, columns, left, map, pitch, y, picture, text, entries, wide, labels },
+      ways = this.#maps(seen, readers, at);
     render(this.strips, tiles, ({ x, y, full }) => {
       const box = { rx: 2, x: x + 1, y, width: Math.max(2, pitch - 2), height: TILE - 2 },
         style = `fill:${full ? "var(--accent)" : "none"};stroke:var(--${full ? "accent" : "muted"})`;
       return ["rect", { ...box, class: full ? "dx-seen-patch" : "", style }];
     });
-    render(this.ways, ways, ({ d, w, o }) => {
-      const style = `fill:none;stroke:var(--accent);stroke-width:${w};opacity:${o}`;
-      return ["path", { d, style }];
-    });
+    const moving = render(this.ways, ways, ([d, width, opacity]) => [
+      "path",
+      { d, style: `fill:none;stroke:var(--accent);stroke-width:${width};opacity:${opacity}` },
+    ]);
     if (wide && readers.length === 2) {
       const x = left + 2 * (map + 128);
       labels.push([x, y.maps + 20, "start", tr`Two learned queries look at all`]);
       labels.push([x, y.maps + 38, "start", tr`${n} image tokens, once.`]);
     }
-    this.label(labels);
-    render(this.heads, heads, ([x, y, words]) => ["text", { "font-weight": 600, x, y }, words]);
-    this.frame(Math.max(TOP + side, entries ? y.draft + TILE + 26 : 0) + 4);
-    if (next) comeIn([...this.ways.childNodes].slice(0, ways.length), { opacity: 0 });
+    this.frame(Math.max(TOP + side, entries ? y.draft + TILE + 26 : 0) + 4, labels);
+    return moving;
   }
 
   #told(picture, n, wide) {
@@ -113,12 +102,6 @@ export class SeenByDraft extends StepPicture {
     return this.now.recalled ? instead + tr`; g joins every word` : instead;
   }
 
-  #paint(pixels) {
-    const canvas = document.createElement("canvas");
-    paint(canvas, pixels);
-    Object.assign(this, { pixels, href: canvas.toDataURL() });
-  }
-
   #grid(rows, columns, x, y, side) {
     const across = Array.from({ length: rows + 1 }, (_, i) => `M${x},${y + (i * side) / rows}h${side}`),
       down = Array.from({ length: columns + 1 }, (_, i) => `M${x + (i * side) / columns},${y}v${side}`),
@@ -127,7 +110,7 @@ export class SeenByDraft extends StepPicture {
   }
 
   /** Who looked, from left to right, each with what comes of it; gives the ways from there into the draft. */
-  #maps(seen, readers, { rows, columns, left, map, pitch, y, picture, text, entries, wide }, labels) {
+  #maps(seen, readers, { rows, columns, left, map, pitch, y, picture, text, entries, wide, labels }) {
     const ways = [],
       values = seen ? unpack(seen.looks).values : [],
       n = rows * columns;
@@ -141,22 +124,12 @@ export class SeenByDraft extends StepPicture {
         into = left + pitch / 2,
         g = reader === GLOBAL && this.now.recalled,
         name = wide ? LOOKS[reader] : SHORT[reader],
-        image = {
-          x: at,
-          y: y.maps,
-          width: map,
-          height: map,
-          href: this.href,
-          opacity: 0.22,
-          preserveAspectRatio: "none",
-        };
+        image = { ...PIXELS, x: at, y: y.maps, width: map, height: map, href: this.href, opacity: 0.22 };
       const cells = Array.from(shares, (share, i) => {
-        const box = { x: at + ((i % columns) * map) / columns, y: y.maps + (Math.floor(i / columns) * map) / rows },
+        const [width, height] = [map / columns, map / rows],
+          box = { x: at + (i % columns) * width, y: y.maps + Math.floor(i / columns) * height, width, height },
           opacity = ((0.9 * (share - least)) / (most - least)).toFixed(3);
-        return [
-          "rect",
-          { ...box, width: map / columns, height: map / rows, opacity, style: "fill:var(--accent);stroke:none" },
-        ];
+        return ["rect", { ...box, opacity, style: "fill:var(--accent);stroke:none" }];
       });
       labels.push([at, y.maps - 8, "start", name ?? glyphs(reader, 20)]);
       if (wide)
@@ -165,19 +138,15 @@ export class SeenByDraft extends StepPicture {
           [at + map + 8, foot - 6, "start", tr`${percent(least)} to ${percent(most)}`],
         );
       if (entries && reader === "compact token" && picture)
-        ways.push({
-          d: `M${middle},${foot + 2}C${middle},${foot + 26} ${into},${foot + 10} ${into},${y.draft - 2}`,
-          w: 3,
-          o: 1,
-        });
+        ways.push([`M${middle},${foot + 2}C${middle},${foot + 26} ${into},${foot + 10} ${into},${y.draft - 2}`, 3, 1]);
       for (let i = 0; entries && g && i < text; i++) {
         const to = left + (picture + i + 0.5) * pitch,
           d = `M${middle},${foot + 14}C${middle},${y.draft - 6} ${to},${foot + 14} ${to},${y.draft - 2}`;
-        ways.push({ d, w: 1, o: 0.4 });
+        ways.push([d, 1, 0.4]);
       }
       return [
         {},
-        ["image", { ...image, style: "image-rendering:pixelated" }],
+        ["image", image],
         ["g", {}, ...cells],
         this.#grid(rows, columns, at, y.maps, map),
         ["circle", { r: 8, cx: middle, cy: foot + 14, style: g && entries ? "fill:var(--accent)" : "display:none" }],

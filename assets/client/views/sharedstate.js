@@ -8,15 +8,10 @@ import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { checked, lent, up } from "./lentstate.js";
-import { emitted, guesses, refused } from "./onepass.js";
+import { emitted, guesses, refused, ways } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
-export const view = {
-  name: "SharedState",
-  title: "One learned state for all masks",
-  place: 63,
-  needs: ["sharedstate"],
-};
+export const view = { title: "One learned state for all masks", place: 63, needs: ["sharedstate"] };
 
 const NARROW = 620,
   WIDEST = 170, // of a row, in CSS pixels
@@ -27,10 +22,7 @@ const NARROW = 620,
 export class SharedState extends StepPicture {
   layers = ["floors", "bars", "boxes", "ways", "beads", "states", "cells", "cuts"];
   none = tr`Nothing was drafted in this step.`;
-
-  told({ sharedstate, tree }) {
-    return sharedstate && tree ? sharedstate : null;
-  }
+  told = ({ sharedstate, tree }) => tree && sharedstate;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -47,14 +39,18 @@ export class SharedState extends StepPicture {
       node = state + R + 40;
     const at = { roomy, k, n, left, w, others, foot, layer, token, state, node, labels: [], lines: [], boxes: [] };
     at.x = (i) => left + (i + 0.5) * w;
-    const items = this.#rows(told, tree, at);
-    items.push(...this.#guesses(told, tree, at));
+    const items = this.#rows(told, at);
+    items.push(...guesses(this, told, tree, { ...at, tall: BARS, x: (i) => at.x(n - 1 + i) }));
     this.#tower(told, at);
     lent(at);
     checked(this.run.steps.slice(0, this.t), at);
-    this.#ends(tree, at, items);
+    const begin = left + (n - 1) * w,
+      end = begin - 8;
+    items.push(...emitted(this, tree, (i) => at.x(n - 1 + i)));
+    if (roomy) at.labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
+    refused(this, tree, { ...at, left: begin, roof: ROOF, foot: foot + 32 });
     const moving = this.chips(this.cells, items, w - 4);
-    render(this.ways, at.lines, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
+    ways(this.ways, at.lines);
     render(this.boxes, at.boxes, ([x, y, width, height, kind]) => [
       "rect",
       { rx: 6, x, y, width, height, class: kind },
@@ -64,7 +60,7 @@ export class SharedState extends StepPicture {
   }
 
   /** What the rows read: tokens and states, in one pass of the layer. */
-  #rows({ text }, _tree, { roomy, k, n, left, w, layer, token, state, x, labels, lines, boxes }) {
+  #rows({ text }, { roomy, k, n, left, w, layer, token, state, x, labels, lines, boxes }) {
     const c = n + k - 1,
       last = text.slice(-n),
       inside = [left + 2, left + c * w - 2];
@@ -89,38 +85,18 @@ export class SharedState extends StepPicture {
     }));
   }
 
-  /** A bar, the drafted token, and those that were next. */
-  #guesses({ tokens, chances }, tree, { n, w, others, foot, x, labels }) {
-    const { rows } = rowsOf(tree),
-      states = tokens.map((_, i) => rows[i + 1]?.state ?? "unreached"),
-      at = { w, foot, others, tall: BARS, x: (i) => x(n - 1 + i) };
-    guesses(this, { tokens, chances, states }, at, labels);
-    return tokens.map(([token], i) => ({
-      ...{ x: at.x(i), y: foot + 6, state: states[i], whole: this.word(token), sign: true },
-    }));
-  }
-
   /** The target's layers, a bead where its stream is read, and the way of these states through fc. */
   #tower(told, { roomy, n, left, state, w, x, labels, lines, boxes }) {
     const fc = left - (roomy ? 62 : 34),
-      ways = tower(this, told, { roomy, roof: ROOF, state, fc, labels, inset: 1 });
+      streams = tower(this, told, { roomy, roof: ROOF, state, fc, labels, inset: 1 });
     if (roomy) labels.push([0, ROOF - 8, "start", tr`the target`]);
-    lines.push(...ways.map((d) => [d, "dx-exit"]));
+    lines.push(...streams.map((d) => [d, "dx-exit"]));
     lines.push([`M${fc + 30},${state}H${x(n - 1)}`, "dx-exit"]);
     boxes.push([fc, state - 15, 30, 30, "dx-box"]);
     labels.push([fc + 15, state + 5, "middle", "fc"]);
     const earlier = told.text.length - n;
     if (earlier && roomy) labels.push([left - 8, state + R + 20, "end", tr`${many(earlier, "row")} before`]);
     if (w > 90) labels.push([x(n - 1), state + R + 20, "middle", tr`states of the text`]);
-  }
-
-  /** What was written, over the guesses for its places, and where the chain broke. */
-  #ends(tree, { roomy, n, left, w, foot, x, labels }, items) {
-    const { accepted } = rowsOf(tree),
-      end = left + (n - 1) * w - 8;
-    items.push(...emitted(this, tree, (i) => x(n - 1 + i)));
-    if (roomy) labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
-    refused(this, tree, { line: left + (n + accepted) * w, roof: ROOF, foot: foot + 32, roomy, labels });
   }
 
   sentence(told, step) {

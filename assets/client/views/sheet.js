@@ -44,8 +44,8 @@ export class Sheet {
     this.pen = sizeCanvas(this.brush, w + 2, h + 2, SOFTWARE);
     this.many = rows * columns > MANY;
     this.tiles = pool(box, Math.ceil(rows / ROWS), () => el("canvas")).map((canvas, i) => {
-      const size = [gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight];
-      const tile = { canvas, size, row: i * ROWS, near: tiles[i]?.near ?? i < FIRST };
+      const size = [gutter + columns * (w + gap), Math.min(ROWS, rows - i * ROWS) * rowHeight],
+        tile = { canvas, size, row: i * ROWS, near: tiles[i]?.near ?? i < FIRST };
       this.byCanvas.set(canvas, tile);
       this.#forget(tile);
       this.sight.observe(canvas);

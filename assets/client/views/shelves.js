@@ -19,10 +19,6 @@ export function shelves(steps) {
   return found;
 }
 
-/** The tokens that each step queued: [[position, expert]]. names: the experts by number. */
-const queues = (steps, names) =>
-  steps.map(({ requests: { start, experts } }) => experts.map((expert, i) => [start + i, names[expert]]));
-
 /** What a cache would hold, as of `shelves`, where this came of the queued requests: -1 a hit, -2 a free slot, else the
  * expert that is thrown out. */
 function held(queued, outs, names) {
@@ -38,9 +34,11 @@ function held(queued, outs, names) {
       else if (came === FREE) slots.push(expert);
       slots.forEach((one, slot) => {
         const miss = came !== HIT && one === expert;
-        if (last[slot] && !miss) last[slot].end = at + 1;
-        else
-          made.push((last[slot] = { slot: slot + 1, expert: one, start: at, end: at + 1, miss, out: miss ? out : "" }));
+        if (!last[slot] || miss) {
+          last[slot] = { slot: slot + 1, expert: one, start: at, miss, out: miss ? out : "" };
+          made.push(last[slot]);
+        }
+        last[slot].end = at + 1;
       });
     });
   });
@@ -51,7 +49,7 @@ function held(queued, outs, names) {
  * slots. */
 export function readOf(run, t, c, names) {
   const steps = run.steps.slice(0, t),
-    queued = queues(steps, names),
+    queued = steps.map(({ requests: { start, experts } }) => experts.map((expert, i) => [start + i, names[expert]])),
     asked = [],
     until = [],
     { slots = c, window: ahead = 0 } = steps.at(-1)?.requests ?? {},
@@ -66,9 +64,9 @@ export const loadsOf = (held) => held.filter(({ miss }) => miss).length;
 
 /** Where caches throw something out: the places, and the first at which they differ in what. */
 export function evictions(held) {
-  const outs = held.map((all) => new Map(all.filter(({ out }) => out).map((one) => [one.start, one])));
-  const places = [...new Set(outs.flatMap((one) => [...one.keys()]))].sort((a, b) => a - b);
-  const parted = places.find((at) => outs.every((one) => one.has(at)) && outs[0].get(at).out !== outs[1].get(at).out);
+  const outs = held.map((all) => new Map(all.filter(({ out }) => out).map((one) => [one.start, one]))),
+    places = [...new Set(outs.flatMap((one) => [...one.keys()]))].sort((a, b) => a - b),
+    parted = places.find((at) => outs.every((one) => one.has(at)) && outs[0].get(at).out !== outs[1].get(at).out);
   return { outs, places, parted };
 }
 

@@ -9,7 +9,7 @@ import { short } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] };
+export const view = { title: "One draw after the other", place: 46, needs: ["draws"] };
 
 const TOP = 48,
   TALL = 110,
@@ -25,11 +25,9 @@ export class Siblings extends StepPicture {
 
   load(run, dom, context) {
     this.nodes = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Nodes of this step` });
-    const key = [
-      legend(context.theme, "p", tr`left of the target's p`),
-      legend(context.theme, "q", tr`left of the draft's q`),
-    ];
-    this.begin(run, dom, context, ["panels"], el("div", "dx-legend", ...key));
+    const p = legend(context.theme, "p", tr`left of the target's p`),
+      q = legend(context.theme, "q", tr`left of the draft's q`);
+    this.begin(run, dom, context, ["panels"], el("div", "dx-legend", p, q));
     this.picture.before(this.nodes);
   }
 
@@ -38,9 +36,7 @@ export class Siblings extends StepPicture {
     super.show(t, hurry);
   }
 
-  told({ draws }) {
-    return draws?.nodes.length ? draws.nodes : null;
-  }
+  told = ({ draws }) => draws?.nodes.length && draws.nodes;
 
   /** The node that a person chose, else the one with the most draws. */
   #at(nodes) {
@@ -57,23 +53,19 @@ export class Siblings extends StepPicture {
   }
 
   draw(nodes) {
-    const node = nodes[this.#at(nodes)];
-    const panels = node.draws.map((draw, i) => ({ ...draw, i }));
+    const node = nodes[this.#at(nodes)],
+      panels = node.draws.map((draw, i) => ({ ...draw, i }));
     if (node.left?.length) panels.push({ target: node.left, draft: null, i: panels.length });
     const columns = Math.max(1, Math.min(panels.length, Math.floor((this.width - LEFT + GAP) / (LEAST + GAP)))),
       w = Math.min(WIDEST, (this.width - LEFT - (columns - 1) * GAP) / columns),
       lines = Math.ceil(panels.length / columns),
       labels = [],
       at = (k) => ({ x: LEFT + (k % columns) * (w + GAP), y: Math.floor(k / columns) * HIGH, w });
-    const drawn = render(this.panels, panels, (panel, k) => {
-      const { x, y } = at(k);
-      return [
-        {},
-        ["path", { d: `M${x},${y + FOOT}H${x + w}` }],
-        ["g", {}, ...this.#bars(node, panel, at(k), labels)],
-        ["g", {}],
-      ];
-    });
+    const ground = ({ x, y }) => ["path", { d: `M${x},${y + FOOT}H${x + w}` }],
+      drawn = render(this.panels, panels, (panel, k) => {
+        const bars = this.#bars(node, panel, at(k), labels);
+        return [{}, ground(at(k)), ["g", {}, ...bars], ["g", {}]];
+      });
     drawn.forEach((group, k) => this.chips(group.lastChild, this.#drawn(panels[k], node, at(k), labels), w));
     this.frame(lines * HIGH, labels);
     return drawn;

@@ -11,7 +11,7 @@ import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
-export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["requests"] };
+export const view = { title: "Experts known ahead", place: 80, needs: ["requests"] };
 
 const LEAST = 19, // width of a token, in CSS pixels
   MOST = 40,
@@ -23,15 +23,16 @@ const line = (colour, width, dash = "none") =>
   `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 export class Slots extends StepPicture {
+  layers = ["cells", "bars", "arcs", "marks"];
   none = tr`No expert in this step.`;
+  sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
 
   load(run, dom, context) {
-    this.sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
     this.legend = el("div", "dx-legend");
     const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
     this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];
     this.sliding.dom.prepend(...this.turns);
-    this.begin(run, dom, context, ["cells", "bars", "arcs", "marks"], this.sliding.dom);
+    super.load(run, dom, context);
     dom.insertBefore(this.legend, this.picture);
     this.grow();
   }
@@ -88,13 +89,26 @@ export class Slots extends StepPicture {
     RULES.forEach((_, i) => {
       this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) });
     });
-    this.#paint(at);
+    render(this.bars, at.bars, ({ expert, title, dim, ...box }) => {
+      const style = `fill:${this.#fill(expert)};stroke:none;opacity:${dim ? 0.45 : 1}`;
+      return ["rect", { height: ROW - 2, ...box, style }, ["title", {}, title]];
+    });
+    render(this.arcs, at.arcs, ({ d, cx, cy, n, expert, out }) => {
+      const fill = this.#fill(expert),
+        edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
+      return [
+        {},
+        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
+        ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
+        ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
+      ];
+    });
+    render(this.marks, at.marks, ([d, style]) => ["path", { d, style }]);
     this.frame(top + 2 * panel, at.labels);
     this.turns[0].disabled = !(this.moment > places[0]);
     this.turns[1].disabled = !(this.moment < places.at(-1));
-    if (!next) return;
-    comeIn([...this.cells.childNodes].slice(0, shown), { opacity: 0 });
-    comeIn([this.bars, this.arcs, this.marks], { opacity: 0 });
+    if (next) comeIn([this.bars, this.arcs, this.marks], { opacity: 0 });
+    return [...this.cells.childNodes].slice(0, shown);
   }
 
   /** The tokens with their experts, and what an ordinary mixture would know. */
@@ -107,30 +121,21 @@ export class Slots extends StepPicture {
       const at = from + i,
         token = board[at]?.token,
         text = token == null ? "" : this.word(token),
-        turn = `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)`,
-        box = {
-          height: 24,
-          rx: 3,
-          x: x(at) + 1,
-          y: CELLS,
-          width: w - 2,
-          style: `fill:${this.#fill(expert)};stroke:none`,
-        };
+        turned = `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)`,
+        box = { height: 24, rx: 3, x: x(at) + 1, y: CELLS, width: w - 2 },
+        style = `fill:${this.#fill(expert)};stroke:none`;
       marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, line("var(--muted)", 1, "2 2")]);
       return [
         {},
         ["title", {}, tr`token ${at} ${text}: ${translated(expert ?? "")}, in all ${L} layers`],
-        ["text", { transform: turn }, cut(text, 8)],
-        ["rect", box],
+        ["text", { transform: turned }, cut(text, 8)],
+        ["rect", { ...box, style }],
         ["text", { ...MIDDLE, x: x(at + 0.5), y: CELLS + 41 }, "?"],
       ];
     });
-    const head =
-      this.width > FULL
-        ? tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of \
-${L} runs`
-        : tr`① Known before layer 1 runs`;
-    labels.push([left, 14, "start", head, true]);
+    const long = tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of \
+${L} runs`;
+    labels.push([left, 14, "start", this.width > FULL ? long : tr`① Known before layer 1 runs`, true]);
     if (!wide) return;
     labels.push([left - 10, CELLS + 16, "end", tr`known ahead`, true]);
     labels.push([left - 10, CELLS + 41, "end", tr`ordinary mixture`]);
@@ -148,12 +153,9 @@ ${L} runs`
     for (const { slot, expert, start, end, miss } of slots) {
       const top = base + (slot - 1) * ROW,
         title = tr`${translated(expert)}, tokens ${start} to ${end - 1}`,
-        box = { y: top, height: ROW - 2, fill: this.#fill(expert), title };
-      for (const [a, b, dim] of [
-        [start, Math.min(end, m), false],
-        [Math.max(start, m), end, true],
-      ])
-        if (x(b) > x(a)) bars.push({ ...box, x: x(a), width: x(b) - x(a), dim });
+        add = (a, b, dim) => x(b) > x(a) && bars.push({ x: x(a), y: top, width: x(b) - x(a), expert, title, dim });
+      add(start, Math.min(end, m), false);
+      add(Math.max(start, m), end, true);
       if (miss && start >= from) marks.push([`M${x(start)},${top - 1}h9l-9,9z`, "fill:var(--text);opacity:1"]);
     }
     marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, line("var(--text)", 2)]);
@@ -165,32 +167,12 @@ ${L} runs`
         d = `M${x(m)},${base}C${x(m)},${high} ${cx},${high} ${cx},${cy}`;
       if (n) arcs.push({ d, cx, cy, n, expert, out: expert === gone?.out });
     }
-    if (gone) {
-      const top = base + (gone.slot - 1) * ROW + 2;
-      marks.push([`M${x(m) - 13},${top}l10,10m0,-10l-10,10`, line("var(--text)", 2.5)]);
-    }
+    const cross = gone && `M${x(m) - 13},${base + (gone.slot - 1) * ROW + 2}l10,10m0,-10l-10,10`;
+    if (gone) marks.push([cross, line("var(--text)", 2.5)]);
     labels.push([left, y + 14, "start", sentence(m, gone, later, c, i, this.width > FULL), true]);
     if (!wide) return;
     labels.push([left - 10, base + 13, "end", name, true]);
     labels.push([left - 10, base + 13 + ROW, "end", tr`◤ loads: ${loadsOf(held[i])}`]);
-  }
-
-  #paint({ bars, arcs, marks }) {
-    render(this.bars, bars, ({ fill, title, dim, ...box }) => {
-      const style = `fill:${fill};stroke:none;opacity:${dim ? 0.45 : 1}`;
-      return ["rect", { ...box, style }, ["title", {}, title]];
-    });
-    render(this.arcs, arcs, ({ d, cx, cy, n, expert, out }) => {
-      const fill = this.#fill(expert),
-        edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
-      return [
-        {},
-        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
-        ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
-        ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
-      ];
-    });
-    render(this.marks, marks, ([d, style]) => ["path", { d, style }]);
   }
 
   sentence({ start, experts: numbers = [] }, { facts = {} }) {

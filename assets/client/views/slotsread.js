@@ -21,13 +21,12 @@ export function gathered(steps, t) {
         for (const position of found.keys()) if (position >= positions[0]) found.delete(position);
       }
       positions.forEach((position, i) => {
-        const one = found.get(position) ?? {};
-        found.set(position, one);
-        one[part] = Array.from({ length: depth }, (_, l) => {
+        const units = Array.from({ length: depth }, (_, l) => {
           const from = (i * depth + l) * m,
             ids = [...values.slice(from, from + m)];
           return w ? ids.map((unit, j) => [unit, w[from + j]]) : ids.filter((unit) => unit >= 0);
         });
+        found.set(position, { ...found.get(position), [part]: units });
       });
     }
   return { found: [...found].sort(([a], [b]) => a - b), K, layers };

@@ -5,6 +5,13 @@ import { LAYERS, median } from "./costs.js";
 
 export const SIDES = ["attention", "feed-forward"];
 
+/** How long each part of the feed-forward side began after its microbatch had left the other one. */
+function waits(parts) {
+  const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
+    left = new Map(parts.flatMap((part) => (part.side ? [] : [[key(part), part.end]])));
+  return parts.filter(({ side }) => side).map((part) => part.start - left.get(key(part)));
+}
+
 /** The parts of a step; how long it took from its first to its last, the share of that in which each side worked, and
  * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
 export function turn(step) {
@@ -14,17 +21,13 @@ export function turn(step) {
   if (!parts.length) return null;
   const start = Math.min(...parts.map((one) => one.start)),
     long = Math.max(...parts.map(({ end }) => end)) - start,
-    busy = SIDES.map((_, side) =>
-      parts.filter((one) => one.side === side).reduce((sum, one) => sum + one.end - one.start, 0),
-    ),
     of = (side) => parts.filter((one) => one.side === side),
+    busy = SIDES.map((_, side) => of(side).reduce((sum, one) => sum + one.end - one.start, 0)),
     both = of(0).reduce(
       (sum, a) => sum + of(1).reduce((s, b) => s + Math.max(0, Math.min(a.end, b.end) - Math.max(a.start, b.start)), 0),
       0,
     );
-  const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
-    left = new Map(of(0).map((one) => [key(one), one.end])),
-    waited = median(of(1).map((one) => one.start - left.get(key(one)))) ?? 0;
+  const waited = median(waits(parts)) ?? 0;
   return { parts, start, long, busy: busy.map((time) => time / long), both: both / long, waited };
 }
 
@@ -34,11 +37,7 @@ export function durations(turns) {
   const parts = turns.flatMap((one) => one.parts),
     most = (key) => Math.max(0, ...parts.map((one) => one[key])),
     middle = (side) => median(parts.filter((one) => one.side === side).map(({ start, end }) => end - start)) ?? 0,
-    ways = turns.map(({ parts: all }) => {
-      const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
-        left = new Map(all.filter(({ side }) => !side).map((one) => [key(one), one.end]));
-      return Math.min(...all.filter(({ side }) => side).map((one) => Math.max(0, one.start - left.get(key(one)))));
-    }),
+    ways = turns.map(({ parts: all }) => Math.max(0, Math.min(...waits(all)))),
     way = median(ways.filter(Number.isFinite)) ?? 0;
   return { layers: most("layer"), m: most("microbatch"), a: middle(0), f: middle(1), out: way, back: way };
 }

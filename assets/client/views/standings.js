@@ -26,13 +26,10 @@ export const amount = (unit, x) => (unit === "seconds" ? seconds(x) : number(Mat
 
 /** How many of the tokens were taken away later, and how. */
 function revisions({ remasked, changed, cut, behind }) {
-  const ways = [
-      [tr`re-masked`, remasked],
-      [tr`changed`, changed],
-      [tr`cut off`, cut],
-    ].filter(([, n]) => n),
+  const way = (count, name) => (count ? [`${count} ${name}`] : []),
+    ways = [...way(remasked, tr`re-masked`), ...way(changed, tr`changed`), ...way(cut, tr`cut off`)],
+    how = ways.join(", "),
     n = remasked + changed + cut;
-  const how = ways.map(([way, count]) => `${count} ${way}`).join(", ");
   return `${n}${n ? ` (${how})` : ""}${behind ? tr`; ${behind} after a later end mark` : ""}`;
 }
 
@@ -43,9 +40,9 @@ export function standings({ unit, x, runners }) {
       const { forwards, model, method } = run.sums[t],
         here = later(run, t),
         known = Boolean(run.figures.key),
-        stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
-      const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
-      const at = tr`at ${place}: after step ${t} of ${run.length}`;
+        stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "",
+        place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`,
+        at = tr`at ${place}: after step ${t} of ${run.length}`;
       const cell = (name, text, value = text) => {
         const made = () => receipt(name, value, run, racing(run, t), at);
         return untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, made);

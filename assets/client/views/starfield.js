@@ -4,20 +4,14 @@
 import { bytes, glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
-import { write } from "../player/render.js";
+import { render, write } from "../player/render.js";
 import { fine } from "../player/shares.js";
 import { track } from "../player/sliding.js";
 import { tr } from "../player/words.js";
-import { BOLD, growthLines } from "./slotlines.js";
-import { sky, strips } from "./slotsky.js";
+import { BOLD, growthLines, sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
-export const view = {
-  name: "Starfield",
-  title: "Slots of a memory that light up",
-  place: 122,
-  needs: ["routing.memory"],
-};
+export const view = { title: "Slots of a memory that light up", place: 122, needs: ["routing.memory"] };
 
 const SKY = 330,
   LEFT = 74, // of the sky: the name of its rows
@@ -26,7 +20,6 @@ const SKY = 330,
   TALL = 150, // of the chart
   WIDE = 1000; // of a panel in which three parts stand side by side
 
-/** A drawing of layers. */
 const drawing = (...layers) =>
   svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" }, ...layers);
 const size = (w, h) => ({ width: w, height: h, viewBox: `0 0 ${w} ${h}` });
@@ -86,7 +79,8 @@ export class Starfield {
   #sky(found, K, layers) {
     const l = this.layer,
       [position, last] = found.at(-1),
-      [rows, columns] = [last.rows?.[l] ?? [], last.columns?.[l] ?? []],
+      rows = last.rows?.[l] ?? [],
+      columns = last.columns?.[l] ?? [],
       narrow = this.width < SKY + LEFT + 4,
       left = narrow ? 0 : LEFT,
       side = Math.min(SKY, this.width - left - 4),
@@ -107,11 +101,12 @@ export class Starfield {
       ["■", "var(--accent)", tr`by the last ${this.slider.value} tokens`],
       ["■", "color-mix(in srgb, var(--accent) 30%, var(--panel))", tr`earlier in the text`],
     ];
-    pool(this.key, key.length, () => el("span", {}, el("b"), el("span"))).forEach((one, i) => {
-      one.firstChild.style.color = key[i][1];
-      setText(one.firstChild, `${key[i][0]} `);
-      setText(one.lastChild, key[i][2]);
-    });
+    render(this.key, key, ([sign, colour, meaning]) => [
+      "span",
+      {},
+      ["b", { style: `color:${colour}` }, `${sign} `],
+      ["span", {}, meaning],
+    ]);
     this.key.style.maxWidth = `${left + side}px`;
     return dots;
   }
@@ -120,14 +115,14 @@ export class Starfield {
   #thumbs(found, K, layers) {
     const make = () => el("button", { style: "padding:4px" }, drawing(), el("figcaption"));
     pool(this.thumbs, layers.length, make).forEach((button, l) => {
-      const [picture, name] = button.childNodes;
+      const [picture, name] = button.childNodes,
+        slots = this.#slots(found, l);
       set(button, { "aria-pressed": String(l === this.layer) });
       button.onclick = () => {
         this.layer = l;
         this.show(this.t);
       };
       set(picture, size(THUMB, THUMB));
-      const slots = this.#slots(found, l);
       sky(picture, { x: 2, y: 2, side: THUMB - 4, K, rows: [], columns: [], ...slots });
       setText(name, tr`layer ${layers[l]}: ${slots.earlier.length} read`);
     });
@@ -139,7 +134,8 @@ export class Starfield {
       l = this.layer,
       experts = [...new Set(last.flatMap(([, one]) => one.experts?.[l] ?? []))],
       slots = this.#slots(found, l).recent,
-      E = this.#experts(),
+      routings = this.run.steps.flatMap(({ routing = [] }) => routing),
+      E = routings.find(({ role }) => role === "mixture")?.units ?? 0,
       w = Math.max(200, Math.min(560, this.width > WIDE ? this.width - SKY - LEFT - 2 * THUMB - 110 : this.width - 4)),
       memory = tr`memory: ${slots.length} of ${number(K * K)} slots, ${fine(slots.length / K / K)}`,
       mixture = tr`mixture of experts: ${experts.length} of ${E} experts, ${fine(experts.length / E)}`,
@@ -147,26 +143,20 @@ export class Starfield {
         { n: K * K, read: slots, name: memory },
         { n: E, read: experts, name: mixture },
         { n: 1, read: [0], name: tr`dense FFN: all of it` },
-      ].slice(0, E && "dense_bytes" in facts ? 3 : 1);
-    const ys = parts.map((_, i) => 22 + i * 48),
+      ].slice(0, E && "dense_bytes" in facts ? 3 : 1),
+      ys = parts.map((_, i) => 22 + i * 48),
       words = parts.map(({ name }, i) => [0, ys[i] - 6, "start", name]),
       lines = growth(found, facts),
       top = ys.at(-1) + 62,
       names = [tr`memory`, tr`mixture`, tr`dense FFN`],
-      n = Math.min(last.length, lines.length);
+      n = Math.min(last.length, lines.length),
+      always = bytes(facts.always_bytes ?? 0);
     setText(this.many, tr`Read in this layer by the last ${last.length} tokens`);
     strips(this.bars, parts, w, ys);
-    const always = bytes(facts.always_bytes ?? 0);
     setText(this.told, tr`Of the memory's bytes ${always} are always read: its own FFN and keys.`);
     growthLines(this.lines, lines, { n, names, w, top, tall: TALL }, words);
     set(this.blocks, size(w + 2, top + TALL + 26));
     write(this.names, words);
-  }
-
-  #experts() {
-    for (const { routing = [] } of this.run.steps)
-      for (const { role, units } of routing) if (role === "mixture") return units;
-    return 0;
   }
 
   describe(t) {

@@ -7,7 +7,7 @@ import { el } from "../player/dom.js";
 import { LETTER, StepMap } from "../player/stepmap.js";
 import { tr } from "../player/words.js";
 
-export const view = { name: "Tape", title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
+export const view = { title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
 
 const BARS = 150, // room for the bars on the right, where the panel is wide
   NARROW = 560;
@@ -36,65 +36,63 @@ export class Tape extends StepMap {
     super.lay();
   }
 
+  /** The cells of a span that are shown: [its position, x, y, width, height]. */
+  #cells(index, { start, end }) {
+    const positions = Array.from({ length: end - start }, (_, i) => start + i);
+    return positions
+      .filter((position) => this.has(position))
+      .map((position) => [position, ...this.at(index, position)]);
+  }
+
   paint(pen, index) {
     const { run, context, mode } = this,
       surface = context.theme.surface[mode],
       step = run.steps[index],
-      fill = (span, colour, line) => {
-        for (let position = Math.max(span.start, this.from); position < span.end; position++) {
-          if (!this.has(position)) continue;
-          const [x, y, w, h] = this.at(index, position);
-          pen.fillStyle = colour;
+      { positions = [], tokens = [] } = step.commits ?? {};
+    for (const span of [...of(step, "cache"), ...of(step, "stale")])
+      for (const [, x, y, w, h] of this.#cells(index, span))
+        if (span.kind === "cache" && exact(span)) {
+          pen.fillStyle = surface.line;
           pen.fillRect(x, y, w, h);
-          if (!line) continue;
-          pen.strokeStyle = line;
-          pen.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-        }
-      };
-    for (const span of of(step, "cache"))
-      if (exact(span)) fill(span, surface.line);
-      else this.#hatch(pen, index, span, surface);
-    for (const span of of(step, "stale")) this.#hatch(pen, index, span, surface);
-    for (const span of of(step, "fed")) {
-      fill(span, surface.panel, surface.accent);
-      this.#known(pen, index, span, surface);
-    }
-    const { positions = [], tokens = [] } = step.commits ?? {};
+        } else this.#hatch(pen, x, y, w, h, surface);
+    for (const span of of(step, "fed")) this.#computed(pen, index, span, surface);
     positions.forEach((position, i) => {
       if (this.has(position)) this.written(pen, index, position, context.theme.states.new[mode], tokens[i]);
     });
     if (this.margin) this.#bar(pen, index, surface);
   }
 
-  /** What stood in the places that are fed, quietly. */
-  #known(pen, index, { start, end }, surface) {
+  /** What is fed; what stood in its places, quietly. */
+  #computed(pen, index, span, surface) {
+    const cells = this.#cells(index, span);
+    for (const [, x, y, w, h] of cells) {
+      pen.fillStyle = surface.panel;
+      pen.fillRect(x, y, w, h);
+      pen.strokeStyle = surface.accent;
+      pen.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
+    }
     const board = this.run.board(index);
-    for (let position = Math.max(start, this.from); position < end; position++) {
+    for (const [position, x, y, w, h] of cells) {
       const token = board[position]?.token ?? null,
-        [x, y, w, h] = this.at(index, position),
         room = Math.floor((w - 1) / LETTER);
-      if (token === null || !this.has(position) || h < 14 || room < 1) continue;
+      if (token === null || h < 14 || room < 1) continue;
       pen.fillStyle = surface.muted;
       pen.fillText(this.word(token, room), x + w / 2, y + h / 2 + 0.5);
     }
   }
 
-  #hatch(pen, index, { start, end }, surface) {
-    for (let position = start; position < end; position++) {
-      if (!this.has(position)) continue;
-      const [x, y, w, h] = this.at(index, position);
-      pen.save();
-      pen.beginPath();
-      pen.rect(x, y, w, h);
-      pen.clip();
-      pen.strokeStyle = surface.muted;
-      for (let at = -h; at < w; at += 5) {
-        pen.moveTo(x + at, y + h);
-        pen.lineTo(x + at + h, y);
-      }
-      pen.stroke();
-      pen.restore();
+  #hatch(pen, x, y, w, h, surface) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(x, y, w, h);
+    pen.clip();
+    pen.strokeStyle = surface.muted;
+    for (let at = -h; at < w; at += 5) {
+      pen.moveTo(x + at, y + h);
+      pen.lineTo(x + at + h, y);
     }
+    pen.stroke();
+    pen.restore();
   }
 
   /** Right of a row: the positions that were computed, in the frame of those of the whole board. */
@@ -102,9 +100,9 @@ export class Tape extends StepMap {
     const { run, right } = this,
       [, y, , h] = this.at(index, this.from),
       room = BARS - 60,
-      share = run.steps[index].tokens_fed / run.widest;
+      share = Math.min(1, run.steps[index].tokens_fed / run.widest);
     pen.fillStyle = surface.accent;
-    pen.fillRect(right + 16, y, Math.min(1, share) * room, h);
+    pen.fillRect(right + 16, y, share * room, h);
     pen.strokeStyle = surface.muted;
     pen.setLineDash([3, 3]);
     pen.strokeRect(right + 16.5, y + 0.5, room, h - 1);
@@ -114,24 +112,19 @@ export class Tape extends StepMap {
   aside() {
     const { run, right, tall, margin } = this;
     if (!margin) return [];
-    const labels = [[right + 16, 13, "start", tr`computed, of ${run.widest}`]];
-    run.steps.forEach(({ tokens_fed: fed }, step) => {
-      if (tall >= 14) labels.push([right + BARS - 38, this.at(step, 0)[1] + tall / 2 + 4, "start", fed]);
-    });
-    return labels;
+    const head = [right + 16, 13, "start", tr`computed, of ${run.widest}`],
+      y = (step) => this.at(step, 0)[1] + tall / 2 + 4,
+      fed = run.steps.map(({ tokens_fed: n }, step) => [right + BARS - 38, y(step), "start", n]);
+    return tall >= 14 ? [head, ...fed] : [head];
   }
 
   read(index, position) {
-    const step = this.run.steps[index],
-      inside = ({ start, end }) => start <= position && position < end;
-    const kept = of(step, "cache").some((span) => exact(span) && inside(span)),
-      state = of(step, "fed").some(inside)
-        ? tr`computed`
-        : kept
-          ? tr`kept`
-          : [...of(step, "cache"), ...of(step, "stale")].some(inside)
-            ? tr`kept, but older than the last change`
-            : tr`not looked at`;
+    const around = (this.run.steps[index].spans ?? []).filter(({ start, end }) => start <= position && position < end),
+      is = (kind) => around.some((span) => span.kind === kind);
+    let state = tr`not looked at`;
+    if (is("fed")) state = tr`computed`;
+    else if (around.some((span) => span.kind === "cache" && exact(span))) state = tr`kept`;
+    else if (is("cache") || is("stale")) state = tr`kept, but older than the last change`;
     return tr`call ${index + 1}, position ${position}: ${state}`;
   }
 

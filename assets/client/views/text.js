@@ -7,7 +7,7 @@ import { reading } from "../player/reading.js";
 import { tr } from "../player/words.js";
 import { rightAt } from "./asked.js";
 
-export const view = { name: "Text", title: "Answer", place: 40, needs: [] };
+export const view = { title: "Answer", place: 40, needs: [] };
 
 const LONG = 12; // open positions in a row that are drawn one by one
 const MOST = 420; // pixels; a longer answer scrolls
@@ -28,7 +28,9 @@ export class Text {
   /** A finished run keeps the room of its whole answer from the beginning, so that nothing below moves. */
   resize() {
     if (!this.run.end) return;
-    const whole = el("p", "dx-words", ...this.#spans(reading(this.run, this.run.length)));
+    const parts = reading(this.run, this.run.length),
+      spans = parts.map(({ text, kind }) => el("span", `dx-${kind}`, this.#said(text, kind))),
+      whole = el("p", "dx-words", ...spans);
     whole.style.cssText = "position:absolute;visibility:hidden;inset-inline:0";
     this.frame.append(whole);
     this.frame.style.height = `${Math.min(whole.offsetHeight, MOST)}px`;
@@ -39,16 +41,9 @@ export class Text {
     this.resize();
   }
 
-  #spans(parts) {
-    return parts.map(({ text, kind }) => el("span", `dx-${kind}`, this.#said(text, kind)));
-  }
-
   #said(text, kind) {
-    return kind === "end"
-      ? tr`end of text`
-      : kind === "hole" && text.length > LONG
-        ? `▢ × ${text.length}`
-        : prose(text);
+    if (kind === "end") return tr`end of text`;
+    return kind === "hole" && text.length > LONG ? `▢ × ${text.length}` : prose(text);
   }
 
   show(t, hurry) {
@@ -58,14 +53,8 @@ export class Text {
       parts = reading(this.run, t, place?.position);
     pool(this.box, parts.length, () => el("span")).forEach((node, i) => {
       const { text, kind, wrong, marked } = parts[i];
-      node.className = [
-        `dx-${kind}`,
-        wrong && "dx-wrong",
-        wrong && !parts[i - 1]?.wrong && "dx-first",
-        marked && "dx-differs",
-      ]
-        .filter(Boolean)
-        .join(" ");
+      const looks = [kind, wrong && "wrong", wrong && !parts[i - 1]?.wrong && "first", marked && "differs"];
+      node.className = looks.flatMap((look) => (look ? `dx-${look}` : [])).join(" ");
       node.title = marked ? place.title : "";
       setText(node, this.#said(text, kind));
     });
@@ -94,9 +83,9 @@ export class Text {
       right = rightAt(this.run, t);
     if (right === null) return "";
     if (right) return tr`✓ right, by the task's exact check`;
-    const when = step === null ? "" : tr`, written in step ${step + 1}`;
-    const wanted = many ? tr`right would be, for example` : tr`expected`;
-    const from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
+    const when = step === null ? "" : tr`, written in step ${step + 1}`,
+      wanted = many ? tr`right would be, for example` : tr`expected`,
+      from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
     return tr`${from}; ${wanted}: ${prose(expected)}`;
   }
 

@@ -8,7 +8,7 @@ import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { Budgets, width } from "./budgets.js";
 
-export const view = { name: "Thermometer", title: "Tokens kept", place: 155, needs: ["truncation"] };
+export const view = { title: "Tokens kept", place: 155, needs: ["truncation"] };
 
 const H = 290, // units of the drawing
   BASE = 256,
@@ -62,13 +62,13 @@ export class Thermometer {
     const listed = c.tokens.length - (c.refused ?? 0),
       top = Math.max(c.whole ?? 0, c.line, c.counted[listed] ?? 0) * (c.whole ? 1 : 1.05) || 1,
       y = (value) => BASE - (Math.min(value, top) / top) * (BASE - 14),
-      more = c.kept - listed;
-    const blocks = [],
+      more = c.kept - listed,
+      blocks = [],
       labels = [];
     const block = (i, from, to, style, label, least = 1) => {
       const title = svg("title", {}, `${label}: ${number(c.counted[i], c.unit)}`),
-        high = Math.max(y(from) - y(to), least);
-      const box = { x: X - TUBE / 2, y: y(from) - high, width: TUBE, height: high, rx: 1.5, style };
+        height = Math.max(y(from) - y(to), least),
+        box = { x: X - TUBE / 2, y: y(from) - height, width: TUBE, height, rx: 1.5, style };
       blocks.push({ drawn: style.includes("--new"), node: svg("rect", box, title) });
     };
     c.tokens.slice(0, listed + 1).forEach((token, i) => {
@@ -76,8 +76,8 @@ export class Thermometer {
         refused = i >= listed,
         before = i === listed && more > 0 ? c.line : i ? c.counted[i - 1] : 0,
         name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${percent(c.probabilities[i])}`,
-        words = refused ? tr`${name} refused` : drawn ? tr`${name} drawn` : name;
-      const fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
+        words = refused ? tr`${name} refused` : drawn ? tr`${name} drawn` : name,
+        fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
         thick = y(before) - y(c.counted[i]) > 4,
         line = refused ? "var(--text);stroke-dasharray:3 2" : thick ? "var(--panel)" : "none";
       block(i, before, c.counted[i], `fill:${fill};stroke:${line}`, words, refused ? SEEN : drawn ? 4 : 1);
@@ -85,27 +85,27 @@ export class Thermometer {
     });
     if (more > 0) {
       block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", tr`others that stay`);
-      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : tr` (drawn)`;
-      const middle = (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4;
+      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : tr` (drawn)`,
+        middle = (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4;
       labels.unshift({ y: middle, words: tr`and ${number(more)} more${among}`, must: true });
     }
     const at = y(c.line),
       glass = { x: X - TUBE / 2, y: y(c.whole ?? top), height: BASE - y(c.whole ?? top) },
-      bulb = written.at(-1) === c.tokens[0] ? "var(--new-fill)" : "var(--accepted-fill)";
+      bulb = written.at(-1) === c.tokens[0] ? "var(--new-fill)" : "var(--accepted-fill)",
+      left = (y, words) => text(X - 30, y + 4, words, { "text-anchor": "end" }),
+      right = (y, words) => text(X + 40, y, words),
+      whole = c.whole
+        ? [left(y(c.whole), two(c.whole)), right(y(c.whole) + 4, tr`${c.unit}: all the model's entropy`)]
+        : [];
+    if (c.whole && at - y(c.whole) > 44) whole.push(right((at + y(c.whole)) / 2 + 4, tr`not to be spent`));
     return [
       svg("rect", { ...glass, width: TUBE, rx: 4, style: "fill:none;stroke:var(--line)" }),
       svg("circle", { cx: X, cy: BASE + 12, r: 17, style: `fill:${bulb};stroke:var(--line)` }),
-      ...blocks.sort((a, b) => a.drawn - b.drawn).map((one) => one.node), // a narrow one that was drawn stays in sight
+      ...blocks.sort((a, b) => a.drawn - b.drawn).map(({ node }) => node), // a narrow one that was drawn stays in sight
       svg("path", { class: "dx-threshold", d: `M${X - 28},${at}H${X + 34}` }),
-      text(X - 30, at + 4, c.whole ? tr`budget ${two(c.line)}` : two(c.line), { "text-anchor": "end" }),
-      ...(c.whole
-        ? [
-            text(X - 30, y(c.whole) + 4, two(c.whole), { "text-anchor": "end" }),
-            text(X + 40, y(c.whole) + 4, tr`${c.unit}: all the model's entropy`),
-            ...(at - y(c.whole) > 44 ? [text(X + 40, (at + y(c.whole)) / 2 + 4, tr`not to be spent`)] : []),
-          ]
-        : []),
-      ...spread(labels).map((label) => text(X + 40, label.y, label.words)),
+      left(at, c.whole ? tr`budget ${two(c.line)}` : two(c.line)),
+      ...whole,
+      ...spread(labels).map((label) => right(label.y, label.words)),
     ];
   }
 
@@ -134,14 +134,13 @@ export class Thermometer {
   describe(t) {
     const c = this.run.steps[t - 1]?.truncation;
     if (!c) return "";
-    const unit = ["bits", "nats"].includes(c.unit) ? ` (${c.unit})` : "";
-    const last = c.tokens.length - (c.refused ?? 0) - 1,
-      used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
-    return (
-      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${percent(c.mass)} \
-of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}` +
-      `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
-    );
+    const unit = ["bits", "nats"].includes(c.unit) ? ` (${c.unit})` : "",
+      last = c.tokens.length - (c.refused ?? 0) - 1,
+      used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `,
+      all = c.whole ? tr`, ${number(c.whole)} in all` : "",
+      kept = tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${percent(c.mass)} \
+of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}`;
+    return `${kept}${all}${unit}.`;
   }
 }
 

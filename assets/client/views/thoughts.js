@@ -6,12 +6,7 @@ import { el, setText } from "../player/dom.js";
 import { render } from "../player/render.js";
 import { tr } from "../player/words.js";
 
-export const view = {
-  name: "Thoughts",
-  title: "Steps of the thought",
-  place: 154,
-  needs: ["spans.thought", "spans.reflection"],
-};
+export const view = { title: "Steps of the thought", place: 154, needs: ["spans.thought", "spans.reflection"] };
 
 export class Thoughts {
   load(run, dom, context) {
@@ -41,9 +36,9 @@ export class Thoughts {
     const { run } = this,
       spans = run.steps[t - 1]?.spans ?? [],
       board = run.board(t),
-      probes = this.#probes(t);
+      probes = this.#probes(t),
+      probeOf = ({ start, end }) => probes.find(({ at }) => at >= start && at < end);
     setText(this.say, this.describe(t));
-    const probeOf = ({ start, end }) => probes.find(({ at }) => at >= start && at < end);
     render(this.cards, spans, (span) => {
       const probe = probeOf(span),
         said = board.slice(span.start, span.end).map(({ token }) => (token === null ? "" : run.piece(token).text)),

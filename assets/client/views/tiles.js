@@ -44,14 +44,11 @@ export function modelled(plans, t) {
 
 /** A piece as a path, with lines between its tiles where they are told apart. */
 export function boxOf({ first, last }, from, to, top, tall, apart) {
-  const n = last - first + 1,
-    cuts = apart
-      ? Array.from({ length: n - 1 }, (_, k) => `M${from + ((k + 1) * (to - from)) / n},${top}v${tall}`)
-      : [];
+  const n = apart ? last - first + 1 : 1,
+    cuts = Array.from({ length: n - 1 }, (_, k) => `M${from + ((k + 1) * (to - from)) / n},${top}v${tall}`);
   return `M${from},${top}H${to}v${tall}H${from}z${cuts.join("")}`;
 }
 
-/** A piece in words. */
 export function wordOf({ worker, head, first, last, found }) {
   const where = tr`head ${head}, tiles ${first} to ${last}: worker ${worker}`;
   return found ? `${where}; ${found}` : where;

@@ -13,7 +13,7 @@ import { Picking } from "./picking.js";
 import { Sheet } from "./sheet.js";
 import { inSight, NARROW, rowsSeen, scrolledTo, typicalOf } from "./tokenslayout.js";
 
-export const view = { name: "Tokens", title: "", place: 20, needs: [] };
+export const view = { title: "", place: 20, needs: [] };
 
 export class Tokens {
   load(run, dom, context) {
@@ -57,8 +57,8 @@ export class Tokens {
     this.width = width;
     this.mode = this.context.mode();
     this.looks.ramp = ramp(this.context.theme, this.mode);
-    const lengths = [...run.pieces.values()].filter((p) => p.kind === "text").map((p) => glyphs(p.text).length);
-    const typical = typicalOf(lengths);
+    const lengths = [...run.pieces.values()].filter((p) => p.kind === "text").map((p) => glyphs(p.text).length),
+      typical = typicalOf(lengths);
     this.first = this.context.unfolded ? 0 : run.prompt.length;
     const count = Math.max(run.widest - this.first, 1),
       plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count }),
@@ -190,8 +190,8 @@ export class Tokens {
   }
 
   #about() {
-    const { run, context } = this;
-    const [first, ...others] = controls(run, context, this.high),
+    const { run, context } = this,
+      [first, ...others] = controls(run, context, this.high),
       narrow = this.width < NARROW, // then the board comes first
       whole = narrow && this.high ? others.pop() : null;
     this.controls.replaceChildren(...[first, narrow ? null : this.asked.root, ...others].filter(Boolean));
@@ -207,19 +207,15 @@ export class Tokens {
 
   describe(t) {
     const { run } = this,
-      commits = run.steps[t - 1]?.commits;
-    const masks = run.board(t).filter(({ token }) => token === null).length,
+      commits = run.steps[t - 1]?.commits,
+      masks = run.board(t).filter(({ token }) => token === null).length,
       open = run.canvas === null ? "" : tr` ${masks} positions are still masked.`,
       [removed, inserted] = [commits?.removed?.length ?? 0, commits?.inserted?.length ?? 0],
       went = removed || inserted ? tr` ${removed} positions removed, ${inserted} inserted.` : "",
       name = (token, p) => (token < 0 ? tr`position ${p} withdrawn` : glyphs(run.piece(token).text, 20));
-    const say = commits?.positions
-      .slice(0, 6)
-      .map((p, i) => name(commits.tokens[i], p))
-      .join(", ");
-    const more = commits?.positions.length > 6 ? tr` and more` : "";
-    return say
-      ? tr`${commits.positions.length} written: ${say}${more}.${went}${open}`
-      : tr`Nothing written.${went}${open}`;
+    if (!commits?.positions.length) return tr`Nothing written.${went}${open}`;
+    const first = commits.positions.slice(0, 6).map((p, i) => name(commits.tokens[i], p)),
+      more = commits.positions.length > 6 ? tr` and more` : "";
+    return tr`${commits.positions.length} written: ${first.join(", ")}${more}.${went}${open}`;
   }
 }

@@ -11,7 +11,6 @@ export function typicalOf(lengths) {
   return Math.max(2.4, sorted[Math.floor(sorted.length * 0.75)] ?? 5);
 }
 
-/** Rows that are seen at once. */
 export const rowsSeen = (canvas, width) => ROWS[canvas === null ? "growing" : width < NARROW ? "narrow" : "masked"];
 
 /** Where a board that scrolls stands: it shows what was written last, from its first place on. top: where it stood;

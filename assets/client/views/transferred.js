@@ -8,13 +8,9 @@ import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted } from "./onepass.js";
 
-export const view = {
-  name: "Transferred",
-  title: "Guesses refined by the upper layers",
-  place: 53,
-  needs: ["transfer"],
-};
+export const view = { title: "Guesses refined by the upper layers", place: 53, needs: ["transfer"] };
 
 const ROOF = 52, // heights of the parts from top to bottom, in CSS pixels
   FLOOR = 32, // of a layer that is read
@@ -48,10 +44,7 @@ export function tally(steps, row) {
 export class Transferred extends StepPicture {
   layers = ["tall", "plain", "lines", "halves", "bars", "cells", "hops", "ends"];
   none = tr`Nothing was guessed for this call.`;
-
-  told({ transfer, tree }) {
-    return tree && transfer?.tokens?.[0]?.length ? transfer : null;
-  }
+  told = ({ transfer, tree }) => tree && transfer?.tokens?.[0]?.length && transfer;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -81,8 +74,8 @@ export class Transferred extends StepPicture {
 
   /** The column of the last token, through all layers, and the names of those that are read. */
   #column({ layer: l }, { rows, wide, left, first, base, foot, y, labels }) {
-    const box = { x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 };
-    render(this.tall, [["rect", { class: "dx-lift", rx: 8, ...box }]]);
+    const box = { class: "dx-lift", rx: 8, x: left + 3, y: ROOF - 4, width: first - 6, height: foot - ROOF + 4 };
+    render(this.tall, [["rect", box]]);
     const below = Array.from({ length: l }, (_, k) => base + ((k + 0.5) * DEEP) / l),
       lines = [...rows.map((_, r) => y(r) + FLOOR / 2), ...below];
     render(this.lines, lines, (at) => ["path", { d: `M${left + 12},${at.toFixed(1)}H${left + first - 12}` }]);
@@ -94,12 +87,12 @@ export class Transferred extends StepPicture {
     const boxes = rows.flatMap((row, r) => Array.from({ length: m }, (_, i) => ({ row, r, i }))),
       roomy = w > 112,
       most = Math.floor((w - 16 - (roomy ? 44 : 0)) / LETTER);
-    const halves = Array.from({ length: m }, (_, i) => [x(i + 1) - w / 2 + 3, x(i + 1) + w / 2 - 3]),
+    const columns = Array.from({ length: m }, (_, i) => x(i + 1)),
       half = { class: "dx-eta", "data-s": "drafted" };
-    render(this.halves, halves, ([a, b]) => [
-      "path",
-      { ...half, d: `M${a},${base + 2}V${ROOF - 4}H${b}V${base + 2}Z` },
-    ]);
+    render(this.halves, columns, (middle) => {
+      const d = `M${middle - w / 2 + 3},${base + 2}V${ROOF - 4}H${middle + w / 2 - 3}V${base + 2}Z`;
+      return ["path", { ...half, d }];
+    });
     return render(this.cells, boxes, ({ row, r, i }) => {
       const whole = this.word(tokens[row][i]),
         known = i < emitted.length,
@@ -133,24 +126,22 @@ export class Transferred extends StepPicture {
 
   /** What the columns stand on, and what was written over them. */
   #ends({ source }, tree, { m, wide, left, w, first, foot, x, labels }) {
-    const own = rowsOf(tree).rows.slice(tree.tokens.length),
-      kept = tree.emitted.length - own.length,
-      path = tree.tokens.map((_, row) => row).filter((row) => row && tree.accepted[row]),
-      before = [
+    const path = tree.tokens.map((_, row) => row).filter((row) => row && tree.accepted[row]),
+      end = (i) => (i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2),
+      before = ([token, y]) => {
+        const whole = this.word(token);
+        return { x: x(0), y, state: "old", whole, text: first < w ? cut(whole, 4) : undefined };
+      };
+    const items = [
+      ...[
         [source, foot + 6],
         [tree.tokens[0], 4],
-      ];
-    const items = [
-      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.word(token), wide: first })),
+      ].map(before),
       ...Array.from({ length: m }, (_, i) => ({ x: x(i + 1), y: foot + 6, state: "masked", whole: "?" })),
-      ...tree.emitted.map((token, i) => ({
-        x: i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2,
-        y: 4,
-        state: i < kept ? "accepted" : own[i - kept].state,
-        whole: this.word(token, i < m || wide ? 99 : 4),
-        sign: wide || i < m,
-      })),
-    ].map((item) => ({ ...item, text: item.wide < w ? cut(item.whole, 4) : undefined }));
+      ...emitted(this, tree, end).map((item, i) =>
+        i < m || wide ? item : { ...item, sign: false, whole: cut(item.whole, 4) },
+      ),
+    ];
     this.chips(this.ends, items, w - 4);
     path.forEach((row, i) => {
       if (tree.ranks?.[row] > 0) labels.push([x(i + 1), ROOF - 10, "middle", tr`guess ${tree.ranks[row] + 1}`]);

@@ -11,7 +11,7 @@ import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
 import { layout, NODE, TAIL } from "./treelayout.js";
 
-export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
+export const view = { title: "Draft tree", place: 120, needs: ["tree"] };
 
 const CHAR = 7.3; // of the monospaced letters
 
@@ -19,40 +19,28 @@ export class DraftTree {
   load(run, dom, context) {
     Object.assign(this, { run, context, seen: 0, columns: 1 });
     this.say = el("p", "dx-readout");
-    this.slabs = svg("g");
-    this.edges = svg("g");
-    this.nodes = svg("g");
+    for (const layer of ["slabs", "edges", "nodes"]) this[layer] = svg("g");
     this.origins = new Origins(run);
     const defs = svg("defs"),
       size = { width: 6, height: 6 },
-      hatch = { id: `dx-hatch-${context.id}`, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
-    render(defs, [
-      [
-        "pattern",
-        { ...hatch, ...size },
-        ["rect", { ...size, class: "dx-hatch-fill" }],
-        ["line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }],
-      ],
-    ]);
+      hatch = { id: `dx-hatch-${context.id}`, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      lines = ["line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }];
+    render(defs, [["pattern", { ...hatch, ...size }, ["rect", { ...size, class: "dx-hatch-fill" }], lines]]);
     const { threads, sources } = this.origins,
       label = { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` };
     this.picture = svg("svg", label, defs, this.slabs, this.edges, threads, sources, this.nodes);
-    this.picture.addEventListener("pointerover", (event) => this.#point(event));
+    this.picture.addEventListener("pointerover", ({ target }) =>
+      this.origins.lift(target.closest("[data-row], [data-cell]")?.dataset ?? {}),
+    );
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
-    const tails = run.steps.some((step) => step.tree?.tails?.length),
-      said = [
-        chances(run),
-        tr`edge width: draft probability or rank`,
-        tails && tr`small cells: pseudo rows that predict further tokens from there`,
-      ].filter(Boolean),
-      looks = [
-        ...states.map((s) => legend(context.theme, s)),
-        ...key(run),
-        ...said.map((words) => el("span", {}, words)),
-      ];
-    dom.append(this.say, ...(this.ghost ? [this.ghost.root] : []), this.scroll, el("div", "dx-legend", ...looks));
+    const looks = [chances(run), tr`edge width: draft probability or rank`];
+    if (run.steps.some((step) => step.tree?.tails?.length))
+      looks.push(tr`small cells: pseudo rows that predict further tokens from there`);
+    const notes = looks.filter(Boolean).map((words) => el("span", {}, words)),
+      list = el("div", "dx-legend", ...states.map((s) => legend(context.theme, s)), ...key(run), ...notes);
+    dom.append(this.say, ...(this.ghost ? [this.ghost.root] : []), this.scroll, list);
   }
 
   /** The rows of a step's tree; without the target's own token where the limit of the answer cut it off. */
@@ -94,17 +82,10 @@ export class DraftTree {
     const { rows } = this.#rows(step),
       { origins } = this,
       states = rows.map(({ state }) => state),
-      all = this.#columns(),
       wide = this.width || 1200,
-      aligned = origins.aligned(tree),
       made = layout({
-        rows,
-        tails: Boolean(tree.tails?.length),
-        all,
-        wide,
-        byPass: tree.value_kind === "pass",
-        aligned,
-        least: origins.least,
+        ...{ rows, wide, all: this.#columns(), tails: Boolean(tree.tails?.length) },
+        ...{ byPass: tree.value_kind === "pass", aligned: origins.aligned(tree), least: origins.least },
         plan: (room) => origins.plan(tree, states, room),
       }),
       { at, kept, number, pitch, size, slabs, edges } = made;
@@ -121,11 +102,6 @@ export class DraftTree {
       { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state },
     ]);
     render(this.nodes, kept, (row, i) => this.#node(rows[row], at[i], row, kinds.get(row) ?? []));
-  }
-
-  #point({ target }) {
-    const node = target.closest("[data-row], [data-cell]");
-    this.origins.lift(node?.dataset ?? {});
   }
 
   #node(row, { x, y, w }, number, kinds) {

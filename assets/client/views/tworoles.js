@@ -7,9 +7,9 @@ import { render } from "../player/render.js";
 import { rowsOf } from "../player/rounds.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
-import { emitted, refused, shareIn } from "./onepass.js";
+import { emitted, refused, shareIn, ways } from "./onepass.js";
 
-export const view = { name: "TwoRoles", title: "One model in two roles", place: 64, needs: ["tworoles"] };
+export const view = { title: "One model in two roles", place: 64, needs: ["tworoles"] };
 
 const WIDEST = 128, // of a place, in CSS pixels
   BARS = 64, // height of a probability of 1
@@ -21,10 +21,7 @@ const head = (x, y, dx) => `M${x - 6 * dx},${y - 5}L${x},${y}L${x - 6 * dx},${y 
 export class TwoRoles extends StepPicture {
   layers = ["boxes", "lines", "bars", "drafts", "verdicts", "ends", "cuts"];
   none = tr`No block was filled in this step.`;
-
-  told({ tworoles, tree }) {
-    return tree && tworoles?.drafted.length > 1 ? tworoles : null;
-  }
+  told = ({ tworoles, tree }) => tree && tworoles?.drafted.length > 1 && tworoles;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -36,10 +33,15 @@ export class TwoRoles extends StepPicture {
       verdict = under + 34,
       written = verdict + CHIP + 34;
     const at = { B, w, draft, way, under, verdict, written, labels: [], x: (i) => (i + 0.5) * w };
-    const moving = this.#drafted(told, tree, at);
-    moving.push(...this.#judged(told, tree, at));
+    const moving = [...this.#drafted(told, tree, at), ...this.#judged(told, tree, at)];
     this.#both(at);
-    this.#written(tree, at);
+    this.chips(
+      this.ends,
+      emitted(this, tree, (i) => at.x(i + 1), written),
+      w - 4,
+    );
+    at.labels.push([2, written - 10, "start", tr`written`]);
+    refused(this, tree, { left: 0, w, roof: draft + 4, foot: verdict + CHIP + 4 }); // where the two roles part
     this.frame(written + CHIP + 20, at.labels);
     return moving;
   }
@@ -56,10 +58,8 @@ export class TwoRoles extends StepPicture {
       if (w > 34) labels.push([x(i), draft - 8 - high, "middle", shareIn(chances[i], w)]);
       return [{ "data-s": state(i) }, ["rect", box]];
     });
-    const items = drafted.map((token, i) => ({
-      ...{ x: x(i), y: draft, state: state(i), whole: this.word(token), sign: i > 0 },
-    }));
-    return this.chips(this.drafts, items, w - 4);
+    const item = (token, i) => ({ x: x(i), y: draft, state: state(i), whole: this.word(token), sign: i > 0 });
+    return this.chips(this.drafts, drafted.map(item), w - 4);
   }
 
   /** What each causal row says of the place after it. */
@@ -67,10 +67,8 @@ export class TwoRoles extends StepPicture {
     const broke = tree.why.includes("mismatch"),
       state = (i) => (i < accepted ? "accepted" : i === accepted ? (broke ? "correction" : "bonus") : "unreached");
     labels.push([2, under, "start", tr`verifies: reads it from left to right`]);
-    const items = verdict.map((token, i) => ({
-      ...{ x: x(i + 1), y: row, state: state(i), whole: this.word(token), sign: i <= accepted },
-    }));
-    return this.chips(this.verdicts, items, w - 4);
+    const item = (token, i) => ({ x: x(i + 1), y: row, state: state(i), whole: this.word(token), sign: i <= accepted });
+    return this.chips(this.verdicts, verdict.map(item), w - 4);
   }
 
   /** The two ways of attention: a line with two heads, and one with one. */
@@ -85,21 +83,12 @@ export class TwoRoles extends StepPicture {
       paths.push([`M${x(i)},${draft + CHIP + 2}V${way}`, "dx-blank"]);
       paths.push([`M${x(i + 1)},${one}V${verdict - 2}`, "dx-blank"]);
     }
-    render(this.lines, paths, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
+    ways(this.lines, paths);
     const frames = [
       { y: HEAD, width: B * w, height: way + 12 - HEAD },
       { y: under + 8, width: (B + 1) * w, height: verdict + CHIP - under },
     ];
     render(this.boxes, frames, (box) => ["rect", { class: "dx-lift", rx: 10, x: 1, ...box }]);
-  }
-
-  /** What the round wrote, under the verdicts, and where the two roles part. */
-  #written(tree, { w, draft, verdict, written: y, labels, x }) {
-    const { accepted } = rowsOf(tree);
-    const items = emitted(this, tree, (i) => x(i + 1), y);
-    this.chips(this.ends, items, w - 4);
-    labels.push([2, y - 10, "start", tr`written`]);
-    refused(this, tree, { line: (accepted + 1) * w, roof: draft + 4, foot: verdict + CHIP + 4 });
   }
 
   sentence(told, step) {

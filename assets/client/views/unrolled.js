@@ -9,8 +9,9 @@ import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
+import { emitted } from "./onepass.js";
 
-export const view = { name: "Unrolled", title: "One layer, run k times", place: 60, needs: ["unrolled"] };
+export const view = { title: "One layer, run k times", place: 60, needs: ["unrolled"] };
 
 const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
   HEAD = 102,
@@ -33,13 +34,16 @@ export function broke({ tokens, accepted }) {
   return { kept, at: kept < tokens.length - 1 ? kept + 1 : 0 };
 }
 
+/** Who is at work in a column: the model in the first, then the layer. */
+const who = (i) => (i ? "layer" : "model");
+
+/** Of the column where the chain broke and those before it all is drawn in full, of those behind it faintly. */
+const faint = ({ at }, i) => (at && i > at ? 0.4 : 1);
+
 export class Unrolled extends StepPicture {
   layers = ["plain", "paths", "parts", "beads", "cells", "crack"];
   none = tr`The model read; the layer drafted nothing.`;
-
-  told({ unrolled, tree }) {
-    return tree && unrolled?.drafts.length ? unrolled : null;
-  }
+  told = ({ unrolled, tree }) => tree && unrolled?.drafts.length && unrolled;
 
   draw(told, { tree }) {
     const { width } = this,
@@ -52,23 +56,12 @@ export class Unrolled extends StepPicture {
       at = { k, wide, w, left, x: (i) => left + (i + 0.5) * w, half, labels: [], ...broke(tree) };
     const moving = [...this.#paths(at), ...this.#parts(told, at), ...this.#beads(at)];
     const cells = this.#cells(told, tree, at);
-    this.#crack(at);
     this.#names(told, at);
     const end = left + columns * w + 16,
       wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
     this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), BOX, READ + CHIP, at.labels);
     this.frame(HIGH, at.labels);
     return [...moving, ...cells];
-  }
-
-  /** Who is at work in a column: the model in the first, then the layer. */
-  #who(i) {
-    return i ? "layer" : "model";
-  }
-
-  /** Of the column where the chain broke and those before it all is drawn in full, of those behind it faintly. */
-  #faint({ at }, i) {
-    return at && i > at ? 0.4 : 1;
   }
 
   /** Ways of states and tokens: up to the head, and over into the next run. */
@@ -78,17 +71,17 @@ export class Unrolled extends StepPicture {
       const middle = x(i),
         gap = middle + w / 2,
         to = x(i + 1),
-        who = this.#who(i);
-      ways.push([i, who, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
+        by = who(i);
+      ways.push([i, by, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
       if (i) ways.push([i, "model", `M${middle},${READ}V${EMBED + PART}M${middle},${EMBED}V${BOX + TALL}`]);
       if (i === k) continue;
-      ways.push([i + 1, who, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
+      ways.push([i + 1, by, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
       ways.push([i + 1, "", `M${middle},${SAYS + CHIP / 2}H${gap}q5,0 5,6V${READ + CHIP / 2 - 6}q0,6 5,6H${to}`]);
     }
-    return render(this.paths, ways, ([i, who, d, state]) => {
-      const look = { class: who ? "dx-source dx-exit" : "dx-eta", "data-source": who || null },
-        opacity = this.#faint(at, i),
-        stroke = `stroke:var(--${who ? "edge" : "muted"});stroke-width:${state ? 3.5 : 1.8}`;
+    return render(this.paths, ways, ([i, by, d, state]) => {
+      const look = { class: by ? "dx-source dx-exit" : "dx-eta", "data-source": by || null },
+        opacity = faint(at, i),
+        stroke = `stroke:var(--${by ? "edge" : "muted"});stroke-width:${state ? 3.5 : 1.8}`;
       return ["path", { d, ...look, opacity, style: `fill:none;${stroke};opacity:${opacity}` }];
     });
   }
@@ -103,30 +96,28 @@ export class Unrolled extends StepPicture {
     }
     boxes.push([0, "model", BOX, PART, w > 100 ? tr`final norm` : roomy ? tr`norm` : ""]);
     for (let line = 0; line < Math.min(layers, 6); line++) boxes.push([0, "line", BOX + PART + 12 + line * 17, 1, ""]);
-    return render(this.parts, boxes, ([i, who, y, height, text]) => {
-      const inset = who === "line" ? Math.min(12, half / 2) : 0,
+    return render(this.parts, boxes, ([i, by, y, height, text]) => {
+      const inset = by === "line" ? Math.min(12, half / 2) : 0,
         box = { class: "dx-source", rx: 6, x: x(i) - half + inset, y, width: 2 * (half - inset), height };
       return [
-        { "data-source": who === "line" ? "model" : who, style: `opacity:${this.#faint(at, i)}` },
+        { "data-source": by === "line" ? "model" : by, style: `opacity:${faint(at, i)}` },
         ["rect", box],
         ["text", { ...MIDDLE, x: x(i), y: y + 14.5 }, text],
       ];
     });
   }
 
-  /** The state behind each column. */
   #beads({ k, x, ...at }) {
     const places = Array.from({ length: k + 1 }, (_, i) => i);
     return render(this.beads, places, (i) => [
-      { class: "dx-source", "data-source": this.#who(i), style: `opacity:${this.#faint(at, i)}` },
+      { class: "dx-source", "data-source": who(i), style: `opacity:${faint(at, i)}` },
       ["circle", { r: 6, cx: x(i), cy: STATE }],
     ]);
   }
 
   /** Tokens: what each column says, what went into it, and what was written. */
   #cells({ read, drafts, chances }, tree, { k, w, x, wide, labels }) {
-    const { rows, accepted } = rowsOf(tree),
-      own = rows.slice(tree.tokens.length),
+    const { rows } = rowsOf(tree),
       items = [{ x: x(0), y: SAYS, state: "old", whole: this.word(read[0]) }];
     for (let i = 1; i <= k; i++) {
       const share = w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]);
@@ -134,24 +125,16 @@ export class Unrolled extends StepPicture {
       items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.word(read[i - 1]) });
       labels.push([x(i), SAYS + CHIP + 18, "middle", share]);
     }
-    tree.emitted.forEach((token, i) => {
-      const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
-      items.push({ x: x(i + 1), y: 4, state, whole: this.word(token), sign: wide });
-    });
-    return this.chips(this.cells, items, w - 4);
+    const ends = emitted(this, tree, (i) => x(i + 1)).map((item) => ({ ...item, sign: wide }));
+    return this.chips(this.cells, [...items, ...ends], w - 4);
   }
 
-  /** Where the chain broke. */
-  #crack({ at, w, left, labels }) {
-    const d = `M${left + at * w},0V${SAYS + 5}`;
-    render(this.crack, at ? [["path", { class: "dx-cut", d }]] : []);
-    const middle = left + (at + 0.5) * w;
-    if (at) labels.push([Math.max(72, Math.min(middle, this.width - 72)), HIGH - 4, "middle", tr`✕ chain broke here`]);
-  }
-
-  /** The names of the parts. */
-  #names({ layers, rows }, { k, w, x, half, wide, left, labels }) {
-    const most = Math.floor((2 * half) / LETTER);
+  /** Where the chain broke, and the names of the parts. */
+  #names({ layers, rows }, { k, w, x, half, wide, left, at, labels }) {
+    const most = Math.floor((2 * half) / LETTER),
+      middle = Math.max(72, Math.min(x(at), this.width - 72));
+    render(this.crack, at ? [["path", { class: "dx-cut", d: `M${left + at * w},0V${SAYS + 5}` }]] : []);
+    if (at) labels.push([middle, HIGH - 4, "middle", tr`✕ chain broke here`]);
     for (let i = 1; i <= k; i++) {
       const run = w > 60 ? tr`run ${i}` : String(i);
       labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`draft layer`, most) : run]);

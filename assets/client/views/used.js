@@ -22,7 +22,7 @@ export function used(entries = [], layer, twin = false) {
     positions.forEach((position, i) => {
       const pairs = [];
       for (let j = (i * shape[1] + row) * k, end = j + k; j < end; j++)
-        if (values[j] >= 0) pairs.push([values[j], w && Number.isFinite(w[j]) ? w[j] : 1]);
+        if (values[j] >= 0) pairs.push([values[j], Number.isFinite(w?.[j]) ? w[j] : 1]);
       found.set(position, pairs);
       for (const [unit] of pairs) units = Math.max(units, unit + 1);
     });

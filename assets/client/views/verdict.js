@@ -7,7 +7,7 @@ import { verdict, WORDS } from "../player/verdict.js";
 import { tr } from "../player/words.js";
 import { figure } from "./receipt.js";
 
-export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
+export const view = { title: "", place: "toolbar", needs: [] };
 
 const EVENTS = ["dx-seen", "dx-pairs"];
 

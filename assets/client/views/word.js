@@ -2,8 +2,7 @@
 // their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
 
 import { glyphs, unpack } from "../player/codec.js";
-import { el, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { el, set, svg } from "../player/dom.js";
 import { fill } from "../player/pixels.js";
 import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
@@ -11,7 +10,7 @@ import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { letterCalls } from "./wordcalls.js";
 
-export const view = { name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] };
+export const view = { title: "The picture and what is read", place: 16, needs: ["sight"] };
 
 const WIDE = 900, // of a panel in which the parts stand side by side
   MOST = 620, // of the picture
@@ -22,12 +21,16 @@ const WIDE = 900, // of a panel in which the parts stand side by side
   FALL = 52, // of the lines
   BAR = 30, // height of a position's bar
   BOX = 42;
+const BOLD = "font-weight:600";
 
 export class Word extends StepPicture {
+  early = true;
+  told = () => true;
+
   load(run, dom, context) {
     this.image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
     this.canvas = el("canvas");
-    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls", "heads"]);
+    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls"]);
   }
 
   /** The latest of a kind after t steps. */
@@ -57,12 +60,9 @@ export class Word extends StepPicture {
     return row < 0 ? null : [...values.slice(row * shape[1], (row + 1) * shape[1])];
   }
 
-  show(t, hurry) {
-    const next = t === this.t + 1;
-    this.t = t;
-    if (hurry) return;
-    setText(this.say, this.describe(t));
-    const places = this.#places(t),
+  draw() {
+    const { t } = this,
+      places = this.#places(t),
       filled = this.#sight(t, "filled") ?? [],
       counts = Object.entries(this.#sight(t, "counts") ?? {}),
       atOnce = Boolean(this.#sight(Infinity, "filled")),
@@ -76,20 +76,17 @@ export class Word extends StepPicture {
     const y = { strip: TOP + high + 2, bars: TOP + high + 2 + STRIP + FALL };
     y.boxes = y.bars + (atOnce ? BAR + (w / n > 40 ? 22 : 8) + (wide ? 0 : 16) : 0);
     y.foot = y.boxes + BOX + 6;
-    const labels = [],
-      heads = [
-        [left, 14, atOnce ? tr`This run: one call reads the whole word` : tr`Each call looks where the next letter is`],
-      ];
+    const title = atOnce ? tr`This run: one call reads the whole word` : tr`Each call looks where the next letter is`,
+      labels = [[left, 14, "start", title, BOLD]];
     this.#picture(t, { ...frame, high });
     this.#strip(places, t, { ...frame, y });
     this.#occupied(filled, labels, { ...frame, y });
     const boxes = this.#boxes(places, filled, t, { ...frame, y });
-    const wrote = this.#stacks(counts, labels, heads, { ...frame, y });
+    const wrote = this.#stacks(counts, labels, { ...frame, y });
     const all = { places: atOnce ? this.#places(this.run.length) : places, t, y: wide ? TOP : wrote + 30 },
       foot = letterCalls(this.calls, { ...all, w: wide ? LADDER : this.width }, labels);
-    if (foot)
-      heads.push([0, all.y - 12, atOnce ? tr`Baseline: one letter per call (derived)` : tr`One letter per call`]);
-    this.frame(Math.max(y.foot, wrote, foot));
+    const calls = atOnce ? tr`Baseline: one letter per call (derived)` : tr`One letter per call`;
+    if (foot) labels.push([0, all.y - 12, "start", calls, BOLD]);
     if (wide && t)
       labels.push(
         [left - 10, y.strip + 11, "end", tr`looks here`],
@@ -97,9 +94,8 @@ export class Word extends StepPicture {
         [left - 10, y.boxes + 26, "end", atOnce ? tr`all letters` : tr`letters so far`],
       );
     else if (t && atOnce) labels.push([0, y.bars + BAR + 15, "start", tr`context: occupied?`]);
-    this.label(labels);
-    render(this.heads, heads, ([x, y, words]) => ["text", { "font-weight": 600, x, y }, words]);
-    if (next) comeIn(boxes.slice(places.findIndex(({ step }) => step === t - 1)), { opacity: 0 });
+    this.frame(Math.max(y.foot, wrote, foot), labels);
+    return boxes.slice(places.findIndex(({ step }) => step === t - 1));
   }
 
   #picture(t, { left, w, high }) {
@@ -162,14 +158,14 @@ export class Word extends StepPicture {
   }
 
   /** How often each letter was counted; gives its foot. */
-  #stacks(counts, labels, heads, { left, w, wide, y }) {
+  #stacks(counts, labels, { left, w, wide, y }) {
     const x0 = wide ? left + w + 40 : 0,
       top = wide ? TOP : y.foot + 34,
       bits = counts.flatMap(([, count], i) => Array.from({ length: count }, (_, k) => [i, k]));
     const bit = { class: "dx-warm", width: 16, height: 16, rx: 3 };
     render(this.stacks, bits, ([i, k]) => ["rect", { ...bit, x: x0 + 24 + k * 20, y: top + i * 26 }]);
     if (!counts.length) return y.foot;
-    heads.push([x0, top - 12, tr`Context: letters counted`]);
+    labels.push([x0, top - 12, "start", tr`Context: letters counted`, BOLD]);
     counts.forEach(([sign, count], i) => {
       labels.push([x0, top + 13 + i * 26, "start", glyphs(sign, 3)]);
       labels.push([x0 + 30 + count * 20, top + 13 + i * 26, "start", `× ${count}`]);

@@ -1,16 +1,17 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale.
 
-import { el, pool, set, setText, svg } from "../player/dom.js";
+import { el, set, setText } from "../player/dom.js";
 import { comeIn } from "../player/motion.js";
+import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
 import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
-import { Dial, embolden, formula, size } from "./dial.js";
+import { Dial, formula, size } from "./dial.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["tiling"] };
+export const view = { title: "Tiles by worker", place: 83, needs: ["tiling"] };
 
 const HIGH = 92, // of a chart with many workers
   LINE = 24, // of the line of all tiles
@@ -21,8 +22,11 @@ const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
   digits = (value) => Number(value.toPrecision(4)).toLocaleString("en");
 
 export class Workers extends StepPicture {
+  layers = ["cuts", "charts"];
+  none = tr`No tiles in this step.`;
+  head = 0;
+
   load(run, dom, context) {
-    this.head = 0;
     const moving = (moved) => () => {
         this.moved = moved;
         this.show(this.t);
@@ -43,20 +47,25 @@ ceil(T / W). One per head: the tiles of a head in as many waves as heads need. F
 head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
 number does.`);
     const controls = el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note);
-    this.begin(run, dom, context, ["cuts", "charts"], controls, fold, this.keys, this.list);
+    this.begin(run, dom, context, this.layers, controls, fold, this.keys, this.list);
     this.grow();
   }
 
   grow() {
     this.at = this.run.steps.map((step) => ways(step.intervals));
-    const heads = Math.max(0, ...this.at.flat().flatMap(({ pieces }) => pieces.map(({ head }) => head)));
-    pool(this.keys, Math.min(heads, 32), () =>
-      el("button", { class: "dx-toggle", onclick: (e) => this.#pick(e) }),
-    ).forEach((button, i) => {
-      button.dataset.head = i + 1;
-      button.style.borderInlineStart = `8px solid ${fill(i + 1)}`;
-      setText(button, tr`head ${i + 1}`);
-    });
+    const heads = Math.max(0, ...this.at.flatMap((all) => all.flatMap(({ pieces }) => pieces.map(({ head }) => head)))),
+      keys = Math.min(heads, 32);
+    const pick = (head) => {
+      this.head = this.head === head ? 0 : head;
+      this.show(this.t);
+    };
+    if (keys > this.keys.children.length)
+      this.keys.replaceChildren(
+        ...Array.from({ length: keys }, (_, i) => {
+          const style = `border-inline-start:8px solid ${fill(i + 1)}`;
+          return el("button", { class: "dx-toggle", style, onclick: () => pick(i + 1) }, tr`head ${i + 1}`);
+        }),
+      );
     this.#sizes(this.run.length);
   }
 
@@ -67,23 +76,18 @@ number does.`);
 
   /** The sliders stand where the run does, but for one that a person moved. */
   #sizes(t) {
-    const told = this.run.steps[t - 1]?.tiling ?? {},
+    const recorded = this.run.steps[t - 1]?.tiling ?? {},
       asked = this.run.figures.stops[this.#step - 1]?.tiling;
     setText(this.note, asked ? "" : unknown(this.run));
     for (const [name, dial] of Object.entries(this.dials)) {
       dial.over(asked?.[name].stops ?? []);
-      dial.set((name === this.moved ? null : told[name]) ?? dial.value);
+      dial.set((name === this.moved ? null : recorded[name]) ?? dial.value);
     }
   }
 
-  #pick(event) {
-    const head = Number(event.currentTarget.dataset.head);
-    this.head = this.head === head ? 0 : head;
-    this.show(this.t);
-  }
-
   told(step) {
-    return ways(step.intervals).length || null;
+    const all = ways(step.intervals);
+    return all.length ? all : null;
   }
 
   /** The ways that are drawn: the step's, or with another size of what was moved. */
@@ -100,46 +104,46 @@ number does.`);
   also() {
     this.back.disabled = !this.moved;
     this.#sizes(this.t);
-    for (const button of this.keys.children)
-      set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
+    [...this.keys.children].forEach((button, i) => set(button, { "aria-pressed": String(i + 1 === this.head) }));
     const way = (this.at[this.t - 1] ?? []).find(({ done }) => done),
       lines = this.head && way ? linesOf(way.pieces.filter(({ head }) => head === this.head)) : [];
-    pool(this.list, lines.length, () => el("li")).forEach((line, i) => setText(line, lines[i]));
+    render(this.list, lines, (line) => ["li", {}, line]);
   }
 
-  draw(_told, _step, next) {
+  draw(_ways, _step, next) {
     const { all, slots, n } = this.#ways(),
-      sorted = ORDER.map((name) => all.find((one) => one.name === name)).filter(Boolean),
+      sorted = ORDER.flatMap((name) => all.find((way) => way.name === name) ?? []),
       row = Math.max(0.7, Math.min(12, HIGH / slots)),
       high = slots * row,
       labels = [],
       most = Math.max(1, ...sorted.map(({ long }) => long)),
       slim = this.width < 760,
-      right = this.width - 4,
-      x = (time) => (time / most) * right,
-      top = TITLE + LINE + 30,
+      x = (time) => (time / most) * (this.width - 4),
+      y = (i) => TITLE + LINE + 30 + i * (high + TITLE + 12),
       names = {
         lean: slim ? tr`② stacked` : tr`② the pieces stacked, one worker each (stream-K)`,
         "flash-decoding": slim ? tr`fixed split` : tr`instead: every head cut in the same way (fixed split)`,
         plain: slim ? tr`one worker per head` : tr`instead: one worker per head`,
       };
     const line = sorted.find(({ name }) => name === "lean");
-    if (line) this.#line(line, labels, right, n);
-    pool(this.charts, sorted.length, () => svg("g", {}, svg("rect"), svg("g"), svg("path"))).forEach((chart, i) => {
-      const { name, long, tiles, merges, done } = sorted[i],
-        y = top + i * (high + TITLE + 12),
+    if (line) this.#line(line, labels, slim, n);
+    const charts = render(this.charts, sorted, (way, i) => {
+      const { name, long, tiles, merges, done } = way,
         share = percent(tiles / (slots * long)),
-        how = done && !this.moved ? tr`, carried out` : "",
+        how = done && !this.moved && !slim ? tr`, carried out` : "",
         units = slim
           ? tr`${digits(long)} long, ${share} busy`
           : tr`${digits(long)} tiles long, ${share} busy, ${merges} merges (lines)`;
-      labels.push([0, y + 14, "start", tr`${names[name]}: ${units}${slim ? "" : how}`, true]);
-      set(chart, { transform: `translate(0,${y + TITLE})` });
-      this.#chart(chart, sorted[i], { row, x, slots, next: next && name === "lean", up: y - TITLE + 4 });
+      labels.push([0, y(i) + 14, "start", tr`${names[name]}: ${units}${how}`, true]);
+      return [{ transform: `translate(0,${y(i) + TITLE})` }, ...this.#chart(way, { row, x, high })];
     });
-    this.frame(top + sorted.length * (high + TITLE + 12));
-    this.label(labels);
-    embolden(this.words, labels);
+    this.frame(y(sorted.length), labels);
+    const lean = sorted.indexOf(line);
+    if (next && line)
+      line.pieces.forEach((piece, i) => {
+        const [dx, dy] = [this.#place(piece, line)[0] - x(piece.start), (piece.worker - 1) * row + y(lean) - TITLE + 4];
+        comeIn([charts[lean].childNodes[1].childNodes[i]], { transform: `translate(${dx}px,${-dy}px)` });
+      });
   }
 
   /** Where a piece is on the line of all tiles, which has the width of the drawing. */
@@ -149,66 +153,57 @@ number does.`);
     return [(((head - 1) * t + first - 1) / tiles) * wide, (((head - 1) * t + last) / tiles) * wide];
   }
 
-  #line(way, labels, right, n) {
+  #line(way, labels, slim, n) {
     const { pieces, tiles, workers } = way,
-      slim = this.width < 760,
-      sizes = n ? tr`modelled: ${size(n)}, ` : "";
-    labels.push([
-      0,
-      14,
-      "start",
-      slim
+      sizes = n ? tr`modelled: ${size(n)}, ` : "",
+      title = slim
         ? tr`① ${sizes}${digits(tiles)} tiles, cut`
         : tr`① ${sizes}the ${digits(tiles)} tiles of all heads (colours) on one line, cut into ${workers} equal \
-pieces`,
-      true,
-    ]);
-    pool(this.cuts, pieces.length, () => svg("g", {}, svg("path"), svg("path"))).forEach((group, i) => {
-      const [bar, cut] = group.childNodes,
-        piece = pieces[i],
-        [from, to] = this.#place(piece, way),
-        begins = piece.start === 0;
-      set(bar, { d: boxOf(piece, from, to, TITLE + 4, LINE, tiles <= DRAWN) });
-      bar.style.cssText = `fill:${fill(piece.head)};stroke:var(--panel);stroke-width:1;opacity:1`;
-      set(cut, { d: begins ? `M${Math.max(from, 1)},${TITLE - 2}v${LINE + 12}` : "" });
-      cut.style.cssText = "fill:none;opacity:1;stroke:var(--text);stroke-width:3";
-      if (begins && right / workers > 26) labels.push([from + 5, TITLE + LINE + 18, "start", String(piece.worker)]);
+pieces`;
+    labels.push([0, 14, "start", title, true]);
+    render(this.cuts, pieces, (piece) => {
+      const [from, to] = this.#place(piece, way),
+        begins = piece.start === 0,
+        d = boxOf(piece, from, to, TITLE + 4, LINE, tiles <= DRAWN),
+        cut = begins ? `M${Math.max(from, 1)},${TITLE - 2}v${LINE + 12}` : "";
+      if (begins && (this.width - 4) / workers > 26)
+        labels.push([from + 5, TITLE + LINE + 18, "start", String(piece.worker)]);
+      return [
+        {},
+        ["path", { d, style: `fill:${fill(piece.head)};stroke:var(--panel);stroke-width:1;opacity:1` }],
+        ["path", { d: cut, style: "fill:none;opacity:1;stroke:var(--text);stroke-width:3" }],
+      ];
     });
   }
 
-  #chart(chart, way, { row, x, slots, next, up }) {
-    const { pieces, long, tiles } = way,
-      hosts = new Map(pieces.flatMap((p) => (p.first === 1 ? [[p.head, p]] : []))),
+  /** One way: the time of all workers, their pieces, and a line from each merged piece to the one it is merged into. */
+  #chart({ pieces, long, tiles }, { row, x, high }) {
+    const hosts = new Map(pieces.flatMap((p) => (p.first === 1 ? [[p.head, p]] : []))),
       ends = (head) => Math.max(...pieces.filter((p) => p.head === head).map(({ end }) => end)),
       y = (worker) => (worker - 0.5) * row,
-      [ground, marks, arrows] = chart.childNodes;
-    set(ground, { x: 0, y: 0, width: x(long), height: slots * row });
-    ground.style.cssText = "fill:var(--muted);opacity:.16;stroke:none";
-    const bars = pool(marks, pieces.length, () => svg("path", {}, svg("title")));
-    bars.forEach((bar, i) => {
-      const piece = pieces[i],
-        [a, b, top] = [x(piece.start), x(piece.end), (piece.worker - 1) * row],
-        tall = Math.max(0.5, row - (row > 4 ? 1.5 : 0.2)),
-        dim = this.head && this.head !== piece.head,
-        look = `stroke-width:${row > 4 ? 1 : 0};opacity:${dim ? 0.2 : 1}`;
-      set(bar, { d: boxOf(piece, a, b, top, tall, tiles <= DRAWN && row > 4) });
-      bar.style.cssText = `fill:${fill(piece.head)};stroke:var(--panel);${look}`;
-      setText(bar.firstChild, wordOf(piece));
-      if (next) comeIn([bar], { transform: `translate(${this.#place(piece, way)[0] - a}px,${-up - top}px)` });
+      tall = Math.max(0.5, row - (row > 4 ? 1.5 : 0.2)),
+      hidden = (head) => this.head && this.head !== head;
+    const bars = pieces.map((piece) => {
+      const { worker, head, start, end } = piece,
+        d = boxOf(piece, x(start), x(end), (worker - 1) * row, tall, tiles <= DRAWN && row > 4),
+        look = `stroke-width:${row > 4 ? 1 : 0};opacity:${hidden(head) ? 0.2 : 1}`;
+      return ["path", { d, style: `fill:${fill(head)};stroke:var(--panel);${look}` }, ["title", {}, wordOf(piece)]];
     });
     const lines = pieces
-      .filter(({ first, head }) => first > 1 && hosts.has(head) && (!this.head || this.head === head))
-      .map((p) => `M${x(p.end)},${y(p.worker)}L${x(ends(p.head))},${y(hosts.get(p.head).worker)}`);
-    set(arrows, { d: lines.join("") });
-    const thick = `stroke-width:${this.head ? 1.6 : 0.9};opacity:${row > 4 ? 0.7 : 0.2}`;
-    arrows.style.cssText = `stroke:var(--text);fill:none;${thick}`;
+        .filter(({ first, head }) => first > 1 && hosts.has(head) && !hidden(head))
+        .map((p) => `M${x(p.end)},${y(p.worker)}L${x(ends(p.head))},${y(hosts.get(p.head).worker)}`),
+      thick = `stroke-width:${this.head ? 1.6 : 0.9};opacity:${row > 4 ? 0.7 : 0.2}`,
+      ground = "fill:var(--muted);opacity:.16;stroke:none";
+    return [
+      ["rect", { x: 0, y: 0, width: x(long), height: high, style: ground }],
+      ["g", {}, ...bars],
+      ["path", { d: lines.join(""), style: `stroke:var(--text);fill:none;${thick}` }],
+    ];
   }
 
-  describe(t) {
-    const all = this.at[t - 1] ?? [];
-    if (!all.length) return t ? tr`No tiles in this step.` : tr`Before the first step.`;
+  sentence(all, { tiling }) {
     const lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
-    return tr`${digits(all[0].tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, \
+    return tr`${digits(all[0].tiles)} tiles for ${tiling.slots} workers. Length in tile units, \
 modelled: ${lengths}.`;
   }
 }
