@@ -6,7 +6,7 @@ import { page } from "./page.mjs";
 
 page();
 const { svg } = await asset("player/dom.js");
-const { render, write } = await asset("player/render.js");
+const { render, write } = await asset("player/drawing.js");
 const seen = (layer) => layer.children.filter(({ style }) => style.display !== "none");
 
 test("nodes that are there are changed, spare ones are hidden and come back", () => {

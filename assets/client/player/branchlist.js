@@ -3,7 +3,7 @@
 
 import { glyphs } from "./codec.js";
 import { el } from "./dom.js";
-import { render } from "./render.js";
+import { render } from "./drawing.js";
 import { tr } from "./words.js";
 
 export class BranchList {

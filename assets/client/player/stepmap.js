@@ -3,7 +3,7 @@
 
 import { cut, glyphs } from "./codec.js";
 import { el, set, setText, sizeCanvas, svg } from "./dom.js";
-import { render } from "./render.js";
+import { render } from "./drawing.js";
 import { tr } from "./words.js";
 
 const LEFT = 40,

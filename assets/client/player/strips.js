@@ -1,6 +1,6 @@
 // Cells of a block side by side with bars above them, on as many lines as a panel needs.
 
-import { MIDDLE } from "./render.js";
+import { MIDDLE } from "./drawing.js";
 
 /** n cells from x = left on, at least and at most so wide: {lines, w, line(i), x(i): its middle, ends(line): [from, to]
  * in pixels}. */

@@ -4,7 +4,7 @@
 import { byteList } from "../player/bytelist.js";
 import { bytes } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
-import { render, write } from "../player/render.js";
+import { render, write } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };

@@ -4,8 +4,7 @@
 
 import { bytes, number, seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
-import { render } from "../player/render.js";
-import { StepPicture } from "../player/steppicture.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { DEVICES, fits, MODELS, readers, times } from "./costs.js";

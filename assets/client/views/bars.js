@@ -4,8 +4,8 @@
 
 import { glyphs, number, unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
+import { render } from "../player/drawing.js";
 import { cellAt, cornerOf } from "../player/layout.js";
-import { render } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };

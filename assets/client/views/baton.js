@@ -3,11 +3,9 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { comeIn } from "../player/motion.js";
-import { MIDDLE } from "../player/render.js";
+import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 import { inLines } from "./onlines.js";

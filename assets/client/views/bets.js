@@ -2,9 +2,8 @@
 // the run's account so far, on the same axes. One plain row a token is the diagonal of both.
 
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { ticks } from "./ticks.js";
 

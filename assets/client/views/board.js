@@ -2,8 +2,8 @@
 
 import { number } from "../player/codec.js";
 import { el, select, legend as stateOf } from "../player/dom.js";
+import { render, swatch } from "../player/drawing.js";
 import { segments } from "../player/layout.js";
-import { render, swatch } from "../player/render.js";
 import { OPTIONS, spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 

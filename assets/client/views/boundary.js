@@ -1,10 +1,9 @@
 // The same text in two lanes: blocks of a fixed length, which cut through its lines, and blocks that end where the
 // model already sees the end of a line.
 
-import { CHIP, LETTER } from "../player/chips.js";
+import { CHIP, LETTER, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { Sliding, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { odd } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

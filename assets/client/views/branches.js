@@ -2,7 +2,7 @@
 
 import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Branches", place: 190, needs: ["branches"] };

@@ -2,7 +2,7 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { set, svg } from "../player/dom.js";
-import { render, write } from "../player/render.js";
+import { render, write } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 

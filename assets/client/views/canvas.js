@@ -2,8 +2,8 @@
 // position against its threshold, below what the next step reads. Above all of it the mean entropy of the steps so far:
 // the canvas may end once it is low and the likeliest tokens stay the same.
 
+import { StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

@@ -2,7 +2,7 @@
 
 import { glyphs, number, prose } from "../player/codec.js";
 import { el, set, setText } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { fine } from "../player/shares.js";
 import { tr } from "../player/words.js";
 

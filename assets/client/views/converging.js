@@ -2,7 +2,7 @@
 // probabilities of the different texts that gave it, which with those of all other answers leaves a band.
 
 import { glyphs } from "../player/codec.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 

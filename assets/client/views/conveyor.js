@@ -4,7 +4,7 @@
 
 import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
+import { comeIn } from "../player/drawing.js";
 import { depthsOf, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";

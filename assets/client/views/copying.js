@@ -4,7 +4,7 @@
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { copies } from "../player/rounds.js";
 import { tr, translated } from "../player/words.js";
 

@@ -1,10 +1,9 @@
 // Each place of a block with its first choices so far, one below the other: the same one again earns credit, which
 // lifts its probability over the threshold. Below, what the threshold alone would write.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, StepPicture } from "../player/drawing.js";
 import { against, percent } from "../player/shares.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

@@ -3,7 +3,7 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el } from "../player/dom.js";
-import { rowOf } from "../player/render.js";
+import { rowOf } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 const WHOLE = 20000; // characters of a token that are shown in full

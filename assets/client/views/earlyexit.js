@@ -3,13 +3,10 @@
 // verdict stands above.
 // Beside it the same tokens one by one.
 
-import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { comeIn } from "../player/motion.js";
-import { MIDDLE } from "../player/render.js";
+import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { limit } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

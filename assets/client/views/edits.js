@@ -4,10 +4,9 @@
 // lines lead from what stays to its new place.
 
 import { glyphs } from "../player/codec.js";
-import { MIDDLE } from "../player/render.js";
+import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { moved } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Written, then replaced", place: 153, needs: ["edits"] };

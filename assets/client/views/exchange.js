@@ -4,10 +4,8 @@
 
 import { bytes, cut } from "../player/codec.js";
 import { el } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { MIDDLE } from "../player/render.js";
+import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";

@@ -3,9 +3,8 @@
 
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE } from "../player/render.js";
+import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { short, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Which exit would have drafted right", place: 44, needs: ["shadow_tokens"] };

@@ -3,10 +3,9 @@
 // many experts for each token, chosen by chance.
 
 import { bytes, cut } from "../player/codec.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { ramp } from "../player/theme.js";
 import { tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";

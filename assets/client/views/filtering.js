@@ -1,10 +1,9 @@
 // A block before two readers: a plain threshold on each confidence, and a trained filter that reads all of them. Where
 // they disagree stands out. Below, the whole answer with what an end mark cuts off.
 
-import { CHIP } from "../player/chips.js";
+import { CHIP, StepPicture } from "../player/drawing.js";
 import { against, percent } from "../player/shares.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { bars, limit, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

@@ -1,11 +1,9 @@
 // Floors of a guess, from below: tokens with a bracket over a run of them, the vector of that run, what the encoder
 // looks at from there, and the ranking that comes of the state that it predicts.
 
-import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
+import { CHIP, LETTER, MIDDLE, render, StepPicture, widthOf } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const LINE = 26, // of a ranking

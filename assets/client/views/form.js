@@ -1,13 +1,12 @@
 // An answer as a form: words printed in it before the first forward, fields that fill in any order, each with the
 // forward that wrote it. Below, how far one by one would have come.
 
-import { CHIP, widthOf } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
+import { CHIP, StepPicture, widthOf } from "../player/drawing.js";
 import { pictureOf } from "../player/pixels.js";
 import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "A form that fills", place: 55, needs: ["form"] };

@@ -2,9 +2,8 @@
 // would be as whole solutions.
 
 import { cut, glyphs, number } from "../player/codec.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
-import { MIDDLE, render } from "../player/render.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 

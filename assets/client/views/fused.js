@@ -2,13 +2,11 @@
 // the drafter's own output. Above each row its guesses; below how often the first was right, and how much of the
 // target's vocabulary can be guessed.
 
-import { CHIP, LETTER, widthOf } from "../player/chips.js";
 import { cut, number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { CHIP, LETTER, render, StepPicture, widthOf } from "../player/drawing.js";
 import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { rightOf, tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";

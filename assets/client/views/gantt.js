@@ -3,7 +3,7 @@
 
 import { bytes, seconds } from "../player/codec.js";
 import { el, frame, setText, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Devices and workers", place: 130, needs: ["intervals"] };

@@ -4,7 +4,7 @@
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { set, svg } from "../player/dom.js";
-import { MIDDLE, render, write } from "../player/render.js";
+import { MIDDLE, render, write } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { ticks } from "./ticks.js";
 

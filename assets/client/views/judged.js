@@ -2,13 +2,10 @@
 // its threshold; under both who let each token stand. The threshold can be moved, and the recorded step decides again;
 // what came after it would have been another text.
 
-import { CHIP } from "../player/chips.js";
 import { el, legend } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { MIDDLE } from "../player/render.js";
+import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { fine as percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Judged drafts", place: 119, needs: ["judged"] };

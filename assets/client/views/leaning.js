@@ -4,7 +4,7 @@
 
 import { cut, glyphs, number, unpack } from "../player/codec.js";
 import { el, frame, set, setText, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { fine as percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
 import { tr } from "../player/words.js";

@@ -1,11 +1,10 @@
 // A block whose threshold dips around its anchors: confident tokens let their neighbours follow. Below, what one
 // threshold would write.
 
-import { CHIP } from "../player/chips.js";
 import { set } from "../player/dom.js";
+import { CHIP, StepPicture } from "../player/drawing.js";
 import { against, percent } from "../player/shares.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { bars, odd, plan } from "../player/strips.js";
 import { tr } from "../player/words.js";
 

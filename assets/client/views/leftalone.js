@@ -4,9 +4,8 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE } from "../player/render.js";
+import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 

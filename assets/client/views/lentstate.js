@@ -1,7 +1,7 @@
 // What stands below the rows of a pass that share a state: the state and its ways to them, and how often the guess of
 // each place was right.
 
-import { LETTER } from "../player/chips.js";
+import { LETTER } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { rightOf, tally } from "./onepass.js";
 import { R } from "./targetstates.js";

@@ -2,10 +2,9 @@
 // picture, and the guesses for the next call.
 
 import { unpack } from "../player/codec.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const LEFT = 262, // of the columns

@@ -3,7 +3,7 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Memory", place: 140, needs: ["memory"] };

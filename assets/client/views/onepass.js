@@ -1,7 +1,7 @@
 // What pictures of drafts that one pass makes have in common: the guesses with their probabilities, what was written,
 // and where the rest was refused.
 
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";

@@ -1,9 +1,8 @@
 // The block after the text, as one pass leaves it: the tokens that stand, those of this pass in their colour, and over
 // each how likely it was when it was written; over a mask how likely its best guess is.
 
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "The block that is being filled", place: 152, needs: ["openblock"] };

@@ -4,9 +4,8 @@
 
 import { glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fine } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
 import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";

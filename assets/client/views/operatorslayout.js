@@ -1,7 +1,7 @@
 // Where the networks, the maps, the tokens and the times of attention operators stand, as plain data.
 
-import { CHIP } from "../player/chips.js";
 import { number } from "../player/codec.js";
+import { CHIP } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 export const MAP = 44; // sides of a map and of a network's box

@@ -3,7 +3,7 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { el, svg } from "../player/dom.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 export const H = 24; // of a cell

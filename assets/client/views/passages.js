@@ -3,7 +3,7 @@
 
 import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { Leaning } from "./leaning.js";
 

@@ -3,8 +3,7 @@
 // second one is where the last lane ends, for which a vote would wait.
 
 import { cut, glyphs } from "../player/codec.js";
-import { render } from "../player/render.js";
-import { StepPicture } from "../player/steppicture.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 

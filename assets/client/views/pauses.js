@@ -4,10 +4,9 @@
 import { prose } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { set } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { onLines } from "./onlines.js";
 

@@ -3,9 +3,8 @@
 // decode, each of a layer; and the token that was written.
 
 import { bytes, cut, glyphs, prose, seconds, unpack } from "../player/codec.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };

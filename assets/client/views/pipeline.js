@@ -4,9 +4,8 @@
 
 import { seconds } from "../player/codec.js";
 import { el, select, setText } from "../player/dom.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { DEVICES, median } from "./costs.js";

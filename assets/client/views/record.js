@@ -3,7 +3,7 @@
 
 import { bytes, glyphs, number, seconds, unpack } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
-import { rowOf } from "../player/render.js";
+import { rowOf } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 const ROWS = 40, // of a table

@@ -1,14 +1,12 @@
 // One forward that reads a draft twice: the rows that were fed, part by part; below each drafted token what the first
 // reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
 
-import { CHIP } from "../player/chips.js";
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { CHIP, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "The draft, read twice", place: 43, needs: ["reflection"] };

@@ -2,7 +2,7 @@
 // distribution that was remembered, and what became of the tokens that were drawn from it.
 
 import { cut } from "../player/codec.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 const CARD = 214,

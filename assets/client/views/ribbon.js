@@ -2,7 +2,7 @@
 
 import { number } from "../player/codec.js";
 import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
-import { swatch } from "../player/render.js";
+import { swatch } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 export const view = { title: "Decision at each step", place: 150, needs: ["choice"] };

@@ -4,8 +4,7 @@
 
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
-import { StepPicture } from "../player/steppicture.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { heightOf, remembered } from "./remembered.js";
 

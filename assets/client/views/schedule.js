@@ -4,7 +4,7 @@
 import { BranchList } from "../player/branchlist.js";
 import { number, seconds } from "../player/codec.js";
 import { el, frame, set, setText, svg } from "../player/dom.js";
-import { MIDDLE, render, swatch } from "../player/render.js";
+import { MIDDLE, render, swatch } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
 import { together } from "../player/together.js";
 import { tr, translated } from "../player/words.js";

@@ -4,9 +4,8 @@
 
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = {

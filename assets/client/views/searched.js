@@ -1,7 +1,7 @@
 // A recorded search for drafts: what stood after any of its iterations, what became of drafts; and the weights that it
 // began with.
 
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";

@@ -2,14 +2,12 @@
 // this text has taught, the search tree below them, and what became of the drafts that were taken from it. Beside it
 // the drafts of the same search in the table as it was loaded.
 
-import { CHIP } from "../player/chips.js";
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, set, setText } from "../player/dom.js";
+import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
-import { MIDDLE, render } from "../player/render.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 

@@ -2,8 +2,8 @@
 
 import { bytes, glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
+import { render } from "../player/drawing.js";
 import { CLASSES } from "../player/firstguesses.js";
-import { render } from "../player/render.js";
 import { inOrder } from "../player/rounds.js";
 import { tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";

@@ -3,10 +3,9 @@
 
 import { glyphs, unpack } from "../player/codec.js";
 import { set, svg } from "../player/dom.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { paint } from "../player/pixels.js";
-import { render } from "../player/render.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 const WIDE = 760, // of a panel in which the parts stand side by side

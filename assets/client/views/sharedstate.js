@@ -3,9 +3,8 @@
 // written; below how often the guess so far out was right.
 
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { checked, lent, up } from "./lentstate.js";
 import { emitted, guesses, refused, ways } from "./onepass.js";

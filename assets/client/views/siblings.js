@@ -1,12 +1,10 @@
 // Siblings that are tested one after the other: at each draw what is left of the target's distribution and of the
 // draft's, the token that was drawn, and the number that decided. A refusal takes from both.
 
-import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { CHIP, render, StepPicture } from "../player/drawing.js";
 import { short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "One draw after the other", place: 46, needs: ["draws"] };

@@ -3,10 +3,8 @@
 
 import { cut, seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { MIDDLE, render, swatch } from "../player/render.js";
+import { comeIn, MIDDLE, render, StepPicture, swatch } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";

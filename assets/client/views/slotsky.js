@@ -2,7 +2,7 @@
 // design was read; how many bytes are read as more tokens are taken together.
 
 import { bytes } from "../player/codec.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { MOST } from "./slotsread.js";
 

@@ -1,12 +1,10 @@
 // How likely it is that all drafts so far stay: a staircase that falls with each drafted token, until it is below the
 // line at which drafting stops. Behind it what a fixed number of drafts would have been.
 
-import { CHIP } from "../player/chips.js";
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { CHIP, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Drafting stops where a refusal is likely", place: 42, needs: ["stopping"] };

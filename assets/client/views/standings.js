@@ -3,9 +3,9 @@
 import { number, seconds } from "../player/codec.js";
 import { besides, many } from "../player/counted.js";
 import { el } from "../player/dom.js";
+import { rowOf } from "../player/drawing.js";
 import { nameOf } from "../player/field.js";
 import { later, lost, racing, receipt } from "../player/receipt.js";
-import { rowOf } from "../player/render.js";
 import { tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 

@@ -3,8 +3,7 @@
 
 import { bytes, glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { render, write } from "../player/render.js";
+import { comeIn, render, write } from "../player/drawing.js";
 import { fine } from "../player/shares.js";
 import { track } from "../player/sliding.js";
 import { tr } from "../player/words.js";

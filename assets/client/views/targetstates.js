@@ -1,7 +1,7 @@
 // The target as a tower of layers, with a bead where its states are read, and the states that a drafter's rows begin
 // with: those of the target, or others in their place.
 
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 export const R = 14; // of a state

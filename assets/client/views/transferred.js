@@ -4,9 +4,8 @@
 
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 

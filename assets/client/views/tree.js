@@ -3,7 +3,7 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
-import { render } from "../player/render.js";
+import { render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { tr, translated } from "../player/words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";

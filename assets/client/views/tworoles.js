@@ -3,9 +3,8 @@
 // Where the two agree the guess is kept; at the first place where they do not, the verdict is.
 
 import { many } from "../player/counted.js";
-import { render } from "../player/render.js";
+import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted, refused, shareIn, ways } from "./onepass.js";
 

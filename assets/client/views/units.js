@@ -4,9 +4,8 @@
 
 import { cut, number } from "../player/codec.js";
 import { el, legend } from "../player/dom.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "Units written at once", place: 115, needs: ["unit"] };

@@ -1,13 +1,11 @@
 // An MTP layer as a loop that is unrolled: the model's stack says the newest token; beside it one layer, drawn once for
 // each run. State and token go in, a state and a draft come out, and both go into the next run.
 
-import { CHIP } from "../player/chips.js";
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
+import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 

@@ -3,9 +3,8 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fine, percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { converging } from "./converging.js";
 import { answerOf, marked } from "./plainly.js";

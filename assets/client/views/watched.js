@@ -1,12 +1,10 @@
 // An answer that is watched before it is written: what it would be after each forward, its mean lead against the
 // stairs of thresholds. Once it reaches them the rest is written; the schedule would go on.
 
-import { CHIP } from "../player/chips.js";
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render } from "../player/render.js";
+import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 
 export const view = { title: "The answer before the end", place: 56, needs: ["watched"] };

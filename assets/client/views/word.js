@@ -3,10 +3,9 @@
 
 import { glyphs, unpack } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
+import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fill } from "../player/pixels.js";
-import { MIDDLE, render } from "../player/render.js";
 import { percent } from "../player/shares.js";
-import { StepPicture } from "../player/steppicture.js";
 import { tr } from "../player/words.js";
 import { letterCalls } from "./wordcalls.js";
 

@@ -1,6 +1,6 @@
 // The calls of a reader that writes one letter in each: a row of letters for each call, the new one marked.
 
-import { MIDDLE, render } from "../player/render.js";
+import { MIDDLE, render } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 
 const ROW = 27,

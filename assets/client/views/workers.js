@@ -1,11 +1,9 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale.
 
 import { el, set, setText } from "../player/dom.js";
-import { comeIn } from "../player/motion.js";
-import { render } from "../player/render.js";
+import { comeIn, render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
-import { StepPicture } from "../player/steppicture.js";
 import { OPTIONS } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 import { Dial, formula, size } from "./dial.js";

@@ -1,13 +1,101 @@
-// What pictures of one step have in common: a sentence, a drawing as wide as its panel, and a movement where the step
-// is the next one.
+// Drawings. A layer is described as data. What is new in a step comes in with a short movement that nothing needs.
+// Pictures of one step have a sentence, a drawing as wide as its panel, tokens as boxes, and words.
 
-import { chips } from "./chips.js";
 import { cut, glyphs } from "./codec.js";
 import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
-import { comeIn, endIn } from "./motion.js";
-import { render, write } from "./render.js";
-import { tr } from "./words.js";
+import { tr, translated } from "./words.js";
+
+export const MIDDLE = { "text-anchor": "middle" };
+
+/** Makes the nodes of a layer what its items are described as: [tag, attributes, ...parts inside it or its text], where
+ * a group of a drawing goes without its tag. What is there is changed, spare nodes are hidden; returns those that are
+ * seen. */
+export function render(layer, items, describe = (item) => item) {
+  const nodes = items.map((item, i) => {
+    const part = describe(item, i),
+      [tag, attributes, ...inside] = typeof part[0] === "string" ? part : ["g", ...part],
+      there = layer.childNodes[i],
+      node = there?.localName === tag ? there : document.createElementNS(layer.namespaceURI, tag);
+    if (!there) layer.append(node);
+    else if (node !== there) there.replaceWith(node);
+    node.style.display = "";
+    set(node, attributes);
+    if (inside.length && !Array.isArray(inside[0])) setText(node, inside[0]);
+    else render(node, inside);
+    return node;
+  });
+  for (const spare of [...layer.childNodes].slice(nodes.length)) spare.style.display = "none";
+  return nodes;
+}
+
+/** Words of a drawing: [x, y, anchor, text, style]; as a style `true` is bold. */
+export const write = (layer, labels) =>
+  render(layer, labels, ([x, y, anchor, words, look = null]) => {
+    const style = look === true ? "font-weight:700" : look || "";
+    return ["text", { x, y, "text-anchor": anchor, style }, words];
+  });
+
+/** A row of a table: its head and its cells. */
+export const rowOf = (head, ...cells) =>
+  el("tr", {}, el("th", { scope: "row" }, head), ...cells.map((cell) => el("td", {}, cell)));
+
+/** A colour of a legend, with what it stands for. */
+export const swatch = (style, ...words) => el("span", {}, el("i", { class: "dx-swatch", style }), ...words);
+
+const LONGEST = 400; // milliseconds of a step's whole movement
+
+const going = new Map(); // node -> its movements; asked for them (getAnimations), a browser lays the page out first
+
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** Lets nodes come in one after the other, within 400 ms for all. from: the look that each begins with, such as
+ * {opacity: 0}; it ends with the one that it has, and a transform is added to its own. */
+export function comeIn(nodes, from) {
+  if (!nodes.length || still()) return;
+  const each = LONGEST / (nodes.length + 1),
+    { transform, ...look } = from;
+  nodes.forEach((node, i) => {
+    end(node); // or both would add up
+    const timing = { duration: 2 * each, delay: i * each, fill: "backwards", easing: "ease-out" },
+      moves = Object.keys(look).length ? [node.animate?.([look, {}], timing)] : [];
+    if (transform) moves.push(node.animate?.([{ transform }, {}], { ...timing, composite: "add" }));
+    going.set(node, moves);
+  });
+}
+
+function end(node) {
+  for (const one of going.get(node) ?? []) one?.cancel(); // none where a page is drawn without a browser
+  going.delete(node);
+}
+
+/** Ends the movements in `root`, which were of another step. */
+export function endIn(root) {
+  for (const node of going.keys()) if (root.contains(node) || !node.isConnected) end(node);
+}
+
+export const LETTER = 7.4; // width of one
+export const CHIP = 24; // height of a box
+
+/** How wide the box of a text is. */
+export const widthOf = (text) => LETTER * [...text].length + 12;
+
+/** Boxes around their x, at most `w` wide: [{x, y, state, whole, text, title}]; text stands in place of the token
+ * `whole`, sign lets the state's sign stand before it. */
+export const chips = (parent, items, theme, w) =>
+  render(parent, items, ({ x, y, state, text, whole = text, sign, title }) => {
+    const { glyph, label } = theme.states[state],
+      most = Math.floor((w - 12) / LETTER),
+      before = sign && most > 4 ? `${glyph} ` : "",
+      shown = text ?? before + cut(whole, Math.max(1, most - before.length)),
+      width = widthOf(shown);
+    return [
+      { transform: `translate(${x.toFixed(1)},${y})`, "data-s": state },
+      ["title", {}, title ?? `${whole}: ${translated(label)}`],
+      ["rect", { height: CHIP, rx: 6, x: -width / 2, width }],
+      ["text", { ...MIDDLE, y: 16.5 }, shown],
+    ];
+  });
 
 /** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
  * (sliding.js) and what else it puts `below` stand below the drawing. */
@@ -96,7 +184,7 @@ export class StepPicture {
     if (labels) this.label(labels);
   }
 
-  /** Fills layers with what is described in them (render.js), and frames the drawing. Returns the nodes by layer. */
+  /** Fills layers with what is described in them (render), and frames the drawing. Returns the nodes by layer. */
   paint(height, labels, layers) {
     const drawn = Object.entries(layers).map(([name, items]) => [name, render(this[name], items)]);
     this.frame(height, labels);
