@@ -44,7 +44,8 @@ export class Overview extends StepMap {
   lay() {
     const { lo, hi } = this.run.lanes.get(this.name) ?? { lo: 0, hi: 1 };
     this.colours = ramp(this.context.theme, this.context.mode());
-    this.lo = Math.min(0, Math.floor(lo)); // whole numbers, so that two runs beside each other mostly have the same scale
+    // whole numbers, so that two runs beside each other mostly have the same scale
+    this.lo = Math.min(0, Math.floor(lo));
     this.hi = Math.max(1, Math.ceil(hi));
     if (this.low) {
       setText(this.low, number(this.lo));

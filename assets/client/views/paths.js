@@ -149,6 +149,7 @@ export class Lines extends StepPicture {
       all = paths.reduce((sum, path) => sum + this.#count(path), 0);
     if (!paths.length) return tr`Before the first step.`;
     if (!won) return tr`Still running: ${going} of ${paths.length}; none has won yet.`;
-    return tr`★ path ${won.id} with ${this.#count(won)} tokens; still running: ${going}; written by all: ${all} tokens.`;
+    const n = this.#count(won);
+    return tr`★ path ${won.id} with ${n} tokens; still running: ${going}; written by all: ${all} tokens.`;
   }
 }

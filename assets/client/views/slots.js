@@ -131,8 +131,8 @@ export class Slots extends StepPicture {
         ["text", { ...MIDDLE, x: x(at + 0.5), y: CELLS + 41 }, "?"],
       ];
     });
-    const long = tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of \
-${L} runs`;
+    const long = tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer \
+1 of ${L} runs`;
     labels.push([left, 14, "start", this.width > FULL ? long : tr`① Known before layer 1 runs`, true]);
     if (!wide) return;
     labels.push([left - 10, CELLS + 16, "end", tr`known ahead`, true]);

@@ -1,5 +1,5 @@
-// The parts of a memory's picture: one layer as a sky, where a row and a column of keys cross in each slot; what of each
-// design was read; how many bytes are read as more tokens are taken together.
+// The parts of a memory's picture: one layer as a sky, where a row and a column of keys cross in each slot; what of
+// each design was read; how many bytes are read as more tokens are taken together.
 
 import { bytes } from "../player/codec.js";
 import { render } from "../player/drawing.js";
@@ -62,8 +62,8 @@ export function strips(parent, parts, w, ys) {
   });
 }
 
-/** A line for each design, with its name at its end. lines: bytes of each design for 1, 2, ... tokens; n: the number that is chosen; names: of the designs. words gets
- * the texts: [x, y, anchor, text, style]. */
+/** A line for each design, with its name at its end. lines: bytes of each design for 1, 2, ... tokens; n: the number that
+ * is chosen; names: of the designs. words gets the texts: [x, y, anchor, text, style]. */
 export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
   const most = Math.max(1, ...lines.flat()),
     wide = w > 420,

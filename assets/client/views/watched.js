@@ -166,7 +166,8 @@ export class Watched extends StepPicture {
       since = before.findIndex((other) => this.#reading(other) !== reading),
       same = since < 0 ? before.length : since,
       bar = short(choice.threshold),
-      answer = tr`The answer would read ${reading}, for ${many(same, "alone")}; mean lead ${short(mean(watched.leads))}`;
+      lead = short(mean(watched.leads)),
+      answer = tr`The answer would read ${reading}, for ${many(same, "alone")}; mean lead ${lead}`;
     return choice.chosen === "all-in"
       ? tr`${answer}, at least ${bar}: the ${watched.open} masks left are written at once.`
       : tr`${answer}, below ${bar}: the schedule goes on.`;
