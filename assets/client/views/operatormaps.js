@@ -1,13 +1,13 @@
 // What a run says of its operators G: the maps after a step, both texts, both times; and the maps as pictures.
 
 import { unpack } from "../player/codec.js";
+import { rgbOf } from "../player/theme.js";
 
 export const ROLES = ["target", "reference"]; // the run's decoder, and the one without a cache beside it
 
 const GAP = 2; // pixels between two maps, and once more between two layers
 
 const rms = (values) => Math.sqrt(values.reduce((sum, v) => sum + v * v, 0) / values.length);
-const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 
 /** What a decoder's maps are after t steps: the whole ones with what moved, and how far each of them moved, as a share
  * of its size; null before the first. */
@@ -68,7 +68,7 @@ function head(pen, { d, values }, i, x, colours, top) {
 }
 
 const largest = ({ base }) => base.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
-const three = ({ nothing, above, below }) => [nothing, above, below].map(rgb);
+const three = ({ nothing, above, below }) => [nothing, above, below].map(rgbOf);
 
 export function paint(canvas, maps, colours) {
   const top = largest(maps),

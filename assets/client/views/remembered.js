@@ -3,6 +3,7 @@
 
 import { cut } from "../player/codec.js";
 import { render } from "../player/drawing.js";
+import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 
 const CARD = 214,
@@ -54,7 +55,7 @@ export function remembered(view, { sample, tokens, suffix, keys }, y, shade, lab
       if (state) boxes.push({ x: x + 38, y: line, state, whole: whole(token), text });
       else labels.push([x + 38, line + 16, "middle", text]);
       bars.push({ x: x + 80, y: line + 4, width: Math.max(1, BAR * q), height: 16 });
-      labels.push([x + 86 + BAR * q, line + 16, "start", q && q < 0.005 ? "<1 %" : `${Math.round(100 * q)} %`]);
+      labels.push([x + 86 + BAR * q, line + 16, "start", percent(q)]);
     });
   });
   const own = suffix.at(-1) === 0 ? tokens.at(-1) : undefined,
