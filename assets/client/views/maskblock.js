@@ -85,17 +85,19 @@ export class MaskBlock extends StepPicture {
       rows = Math.min(context, 24),
       [cx, cy] = [tower + (wide ? 74 : 60), base - 6],
       size = 11;
-    const numbers = Array.from({ length: depth }, (_, i) => i + 1);
-    render(this.floors, numbers, (i) => {
-      const look = layers.includes(i) ? "dx-warm" : "dx-lift dx-plain";
-      return ["rect", { rx: 3, class: look, x: from, y: y(i - 1), width: tower - 20, height: floor - 3 }];
+    const box = { rx: 3, x: from, width: tower - 20, height: floor - 3 };
+    render(this.floors, Array.from({ length: depth }), (_, i) => {
+      const look = layers.includes(i + 1) ? "dx-warm" : "dx-lift dx-plain";
+      return ["rect", { ...box, class: look, y: y(i) }];
     });
     const place = (k) => [cx + (k % 6) * size, cy - size * (1 + Math.floor(k / 6))],
       into = (cy + place(rows - 1)[1]) / 2;
-    render(this.squares, [...Array(rows).keys()], (k) => {
-      const [x, y] = place(k),
-        look = k >= rows - Math.min(joined, rows) ? "dx-warm" : "dx-base";
-      return ["rect", { rx: 2, class: look, x, y, width: size - 2, height: size - 2 }];
+    render(this.squares, Array.from({ length: rows }), (_, k) => {
+      const [x, y] = place(k);
+      return [
+        "rect",
+        { rx: 2, class: k >= rows - joined ? "dx-warm" : "dx-base", x, y, width: size - 2, height: size - 2 },
+      ];
     });
     for (const i of layers.filter((layer) => layer > 0 && layer <= depth)) {
       const middle = y(i - 1) + floor / 2 - 1,

@@ -37,21 +37,14 @@ export class Pauses extends StepPicture {
 
   /** The tokens up to step t. */
   #written(t) {
-    const { run } = this;
-    return run
-      .board(t)
-      .slice(run.prompt.length)
-      .filter(({ token }) => token !== null)
-      .map(({ token, entry }) => {
-        const { pause } = run.steps[entry?.step] ?? {};
-        return {
-          step: entry?.step,
-          text: prose(run.piece(token).text),
-          H: pause?.entropy ?? null,
-          paused: Boolean(pause?.futures.length),
-          overruled: pause?.chosen > 0,
-        };
-      });
+    const { run } = this,
+      cells = run.board(t).slice(run.prompt.length);
+    return cells.flatMap(({ token, entry }) => {
+      if (token === null) return [];
+      const { pause } = run.steps[entry?.step] ?? {},
+        cell = { step: entry?.step, text: prose(run.piece(token).text), H: pause?.entropy ?? null };
+      return { ...cell, paused: Boolean(pause?.futures.length), overruled: pause?.chosen > 0 };
+    });
   }
 
   also(pause) {

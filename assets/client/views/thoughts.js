@@ -18,16 +18,12 @@ export class Thoughts {
 
   /** What the probes read in the first t steps: {at: position of the answer's last token, value, line, stop}. */
   #probes(t) {
-    return this.run.steps
-      .slice(0, t)
-      .filter(({ choice, commits }) => choice && commits)
-      .map(({ choice, commits }) => ({
-        at: commits.positions[0] - 1,
-        value: choice.value,
-        line: choice.threshold,
-        stop: choice.chosen === "stop",
-        over: this.run.eos.has(commits.tokens.at(-1)),
-      }));
+    const probed = this.run.steps.slice(0, t).filter(({ choice, commits }) => choice && commits);
+    return probed.map(({ choice, commits }) => ({
+      ...{ at: commits.positions[0] - 1, value: choice.value, line: choice.threshold },
+      stop: choice.chosen === "stop",
+      over: this.run.eos.has(commits.tokens.at(-1)),
+    }));
   }
 
   show(t, hurry) {
