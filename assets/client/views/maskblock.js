@@ -110,11 +110,9 @@ export class MaskBlock extends StepPicture {
         ? `M${edge},${into}C${edge + 16},${into} ${left - 26},${bus} ${left},${bus}${arrow(left + 2, bus, 1, 0)}`
         : `M${edge},${into}H${edge + 14}V${end + 6}${arrow(edge + 14, end + 4, 0, -1)}`;
     this.paths.push([way, "dx-exit"]);
-    const [states, read, rowsRead] = [
-      tr`states after layers`,
-      tr`${layers.join(", ")} of ${depth}`,
-      many(context, "row"),
-    ];
+    const states = tr`states after layers`,
+      read = tr`${layers.join(", ")} of ${depth}`,
+      rowsRead = many(context, "row");
     if (wide)
       labels.push(
         [from, y(depth - 1) - 22, "start", states],

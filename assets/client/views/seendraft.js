@@ -125,7 +125,8 @@ export class SeenByDraft extends StepPicture {
         name = wide ? LOOKS[reader] : SHORT[reader],
         image = { ...PIXELS, x: at, y: y.maps, width: map, height: map, href: this.href, opacity: 0.22 };
       const cells = Array.from(shares, (share, i) => {
-        const [width, height] = [map / columns, map / rows],
+        const width = map / columns,
+          height = map / rows,
           box = { x: at + (i % columns) * width, y: y.maps + Math.floor(i / columns) * height, width, height },
           opacity = ((0.9 * (share - least)) / (most - least)).toFixed(3);
         return ["rect", { ...box, opacity, style: "fill:var(--accent);stroke:none" }];

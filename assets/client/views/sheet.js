@@ -35,7 +35,6 @@ export class Sheet {
     }
   }
 
-  /** Clears all. */
   size(grid, mode, ramp) {
     const { rows, columns, w, h, gap, gutter, rowHeight } = grid,
       { box, tiles } = this;
@@ -67,7 +66,6 @@ export class Sheet {
     if (!this.many) this.rest = setTimeout(() => this.finish(), REST);
   }
 
-  /** Paints what is late. */
   finish() {
     for (const tile of this.tiles) if (tile.late) this.#paint(tile);
   }

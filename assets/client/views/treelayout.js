@@ -14,8 +14,8 @@ export const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hang
  * sources. A row that is shown is told how many below it are folded. */
 export function layout({ rows, tails, all, wide, byPass, aligned, least, plan }) {
   const [above, fates] = ["parent", "why"].map((name) => rows.map((row) => row[name])),
-    shown = fold(above, fates);
-  const kept = rows.map((_, i) => i).filter((i) => shown[i]),
+    shown = fold(above, fates),
+    kept = [...rows.keys()].filter((i) => shown[i]),
     number = new Map(kept.map((row, i) => [row, i]));
   rows.forEach((row, i) => {
     if (shown[i]) return;
@@ -26,7 +26,7 @@ export function layout({ rows, tails, all, wide, byPass, aligned, least, plan })
   const parents = kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))),
     { places, rows: height, columns } = tidy(parents);
   const below = tails ? TAIL.y : 0,
-    narrowest = (all - 1) * NODE.least + NODE.least - NODE.gap + 8,
+    narrowest = all * NODE.least - NODE.gap + 8,
     over = aligned || least + APART + narrowest > wide,
     left = plan(over ? wide : wide - narrowest - APART),
     x0 = left.w && !over ? left.w + APART : 0,

@@ -143,14 +143,11 @@ export class Unrolled extends StepPicture {
     labels.push([x(0) - 10, STATE + 4, "end", w > 60 ? "h" : ""]);
     labels.push([x(0), READ + CHIP - 8, "middle", w > 100 ? tr`${layers} layers` : String(layers)]);
     labels.push([x(0), READ + CHIP + 14, "middle", w > 60 ? tr`model` : ""]);
-    if (!wide) return;
-    const names = [
-      [20, tr`written`],
-      [SAYS + 17, tr`says`],
-      [READ + 17, tr`reads`],
-      [READ + CHIP + 14, tr`rows read`],
-    ];
-    for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
+    const name = (y, words) => wide && labels.push([left - 10, y, "end", words]);
+    name(20, tr`written`);
+    name(SAYS + 17, tr`says`);
+    name(READ + 17, tr`reads`);
+    name(READ + CHIP + 14, tr`rows read`);
   }
 
   sentence(told, step) {

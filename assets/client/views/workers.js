@@ -139,7 +139,8 @@ number does.`);
     const lean = sorted.indexOf(line);
     if (next && line)
       line.pieces.forEach((piece, i) => {
-        const [dx, dy] = [this.#place(piece, line)[0] - x(piece.start), (piece.worker - 1) * row + y(lean) - TITLE + 4];
+        const dx = this.#place(piece, line)[0] - x(piece.start),
+          dy = (piece.worker - 1) * row + y(lean) - TITLE + 4;
         comeIn([charts[lean].childNodes[1].childNodes[i]], { transform: `translate(${dx}px,${-dy}px)` });
       });
   }
