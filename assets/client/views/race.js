@@ -39,12 +39,17 @@ export class Race {
       onkeydown: (event) => event.key === "Enter" && this.#freeze(),
     });
     const clock = { "aria-label": tr`Clock of the budget`, onchange: () => group.setUnit(this.unit.value) },
-      turn = () => (this.frozen ? this.#thaw() : this.#freeze());
+      turn = () => (this.frozen ? this.#thaw() : this.#freeze()),
+      fold = () => {
+        this.open = !this.open;
+        remember("race", this.open);
+        this.update();
+      };
     this.unit = el("select", clock, ...Object.keys(UNITS).map((unit) => el("option", { value: unit }, WORDS[unit])));
     this.button = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: turn }, tr`Freeze`);
     this.say = el("p", { class: "dx-none", role: "status" });
     this.table = el("table", { class: "dx-standing", hidden: true });
-    this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, tr`Race`);
+    this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: fold }, tr`Race`);
     this.open = remembered("race") ?? !group.slim;
     const at = el("span", {}, tr`Freeze at`),
       controls = el("div", "dx-controls", at, this.budget, this.unit, this.button, this.say),
@@ -82,12 +87,6 @@ export class Race {
     clearTimeout(this.later);
     if (this.frozen && (!group.playing || performance.now() - this.said > PAUSE)) this.#tabulate();
     else if (this.frozen) this.later = setTimeout(() => this.#tabulate(), PAUSE);
-  }
-
-  #turn() {
-    this.open = !this.open;
-    remember("race", this.open);
-    this.update();
   }
 
   #draw(runners) {

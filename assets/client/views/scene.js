@@ -127,18 +127,15 @@ export class Scene {
   }
 
   #stages(t, now) {
-    const there = Object.keys(STAGES).filter((stage) => this.#scene(Infinity, stage));
-    this.chips.replaceChildren(
-      ...there.map((stage, i) => {
-        const fresh = stage === now?.stage,
-          past = this.#scene(t, stage),
-          style = `padding:1px 9px;border:1px solid var(--${past ? "accent" : "line"});`;
-        const look = fresh
-          ? "color:var(--on-accent);background:var(--accent)"
-          : `color:var(--${past ? "text" : "muted"})`;
-        return el("span", { style: style + look }, `${i + 1} ${STAGES[stage]}`);
-      }),
-    );
+    const there = Object.keys(STAGES).filter((stage) => this.#scene(Infinity, stage)),
+      chip = (stage, i) => {
+        const past = this.#scene(t, stage),
+          quiet = `color:var(--${past ? "text" : "muted"})`,
+          look = stage === now?.stage ? "color:var(--on-accent);background:var(--accent)" : quiet,
+          style = `padding:1px 9px;border:1px solid var(--${past ? "accent" : "line"});${look}`;
+        return el("span", { style }, `${i + 1} ${STAGES[stage]}`);
+      };
+    this.chips.replaceChildren(...there.map(chip));
   }
 
   /** The caption; the words that the best reading was held against are underlined. */

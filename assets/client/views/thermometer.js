@@ -3,6 +3,7 @@
 // against, as a column.
 
 import { cut, glyphs, number } from "../player/codec.js";
+import { many } from "../player/counted.js";
 import { el, set, setText, svg } from "../player/dom.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
@@ -114,21 +115,17 @@ export class Thermometer {
     const all = c
       ? [[tr`this run`, c.kept, c.mass], ...this.names.map((n) => [n, c.others?.[n] ?? null, c.others_mass?.[n]])]
       : [];
+    const bars = all.flatMap(([name, n, mass], i) => {
+      const long = width(n ?? 0, this.most) * 120,
+        style = `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
+        box = { x: 88, y: i * ROW + 45, width: Math.max(2, long), height: 17, rx: 3, style },
+        words = `${many(n, "token")}${mass ? ` · ${percent(mass)}` : ""}`;
+      return [text(0, i * ROW + 58, cut(name, 11)), svg("rect", box), text(96 + long, i * ROW + 58, words)];
+    });
+    const title = text(0, 14, tr`Tokens that may be drawn at this step`),
+      scale = text(0, 30, tr`(logarithmic scale)`, { style: "fill:var(--muted)" });
     set(this.bars, { viewBox: `0 0 360 ${Math.max(1, all.length) * ROW + 50}` });
-    this.bars.replaceChildren(
-      text(0, 14, tr`Tokens that may be drawn at this step`),
-      text(0, 30, tr`(logarithmic scale)`, { style: "fill:var(--muted)" }),
-      ...all.flatMap(([name, n, mass], i) => {
-        const long = width(n ?? 0, this.most) * 120,
-          style = `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
-          words = `${number(n)} ${n === 1 ? tr`token` : tr`tokens`}${mass ? ` · ${percent(mass)}` : ""}`;
-        return [
-          text(0, i * ROW + 58, cut(name, 11)),
-          svg("rect", { x: 88, y: i * ROW + 45, width: Math.max(2, long), height: 17, rx: 3, style }),
-          text(96 + long, i * ROW + 58, words),
-        ];
-      }),
-    );
+    this.bars.replaceChildren(title, scale, ...bars);
   }
 
   describe(t) {
