@@ -21,7 +21,7 @@ const arrow = (x, y, dx, dy) =>
   `M${x - 6 * dx - 5 * dy},${y - 6 * dy - 5 * dx}L${x},${y}L${x - 6 * dx + 5 * dy},${y - 6 * dy + 5 * dx}`;
 
 export class MaskBlock extends StepPicture {
-  layers = ["pass", "floors", "squares", "lines", "bars", "boxes", "guesses", "rest", "ends", "cuts"];
+  layers = ["pass", "floors", "squares", "lines", "bars", "boxes", "guesses", "ends", "cuts"];
   none = tr`No block was filled in this step.`;
   told = ({ maskblock, tree }) => tree && maskblock?.tokens?.length && maskblock;
 

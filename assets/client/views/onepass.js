@@ -1,12 +1,10 @@
 // What pictures of drafts that one pass makes have in common: the guesses with their probabilities, what was written,
 // and where the rest was refused.
 
-import { render } from "../player/drawing.js";
+import { LETTER, render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
-
-const LETTER = 7.4;
 
 /** A probability in a column of width w. */
 export const shareIn = (share, w) => (w < 48 ? percent(share).replace(" %", "") : percent(share));

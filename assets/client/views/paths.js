@@ -3,7 +3,7 @@
 // second one is where the last lane ends, for which a vote would wait.
 
 import { cut, glyphs } from "../player/codec.js";
-import { render, StepPicture } from "../player/drawing.js";
+import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
@@ -12,7 +12,6 @@ export const view = { title: "Paths side by side", place: 158, needs: ["branches
 const LEFT = 34,
   TOP = 42,
   FLAGS = 112, // room for them behind the longest lane
-  LETTER = 7.4,
   TALL = 448; // height of many lanes together
 const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: "unreached" };
 

@@ -3,7 +3,7 @@
 // decode, each of a layer; and the token that was written.
 
 import { bytes, cut, glyphs, prose, seconds, unpack } from "../player/codec.js";
-import { render, StepPicture } from "../player/drawing.js";
+import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { percent } from "../player/shares.js";
 import { tr, translated } from "../player/words.js";
 
@@ -16,7 +16,6 @@ const NARROW = 700, // a panel without room for the names of the rows
   INPUT = 66, // the input's tokens, between the grids
   ARC = 62, // below the lower one
   GAP = 22, // between input and answer
-  LETTER = 7.4,
   LEAST = 0.03; // share with a line
 const PHASES = new Set(["encode", "cross_kv", "prefill", "decode", "token"]);
 

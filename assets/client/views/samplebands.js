@@ -4,14 +4,13 @@
 
 import { number } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tr } from "../player/words.js";
 import { heightOf, remembered } from "./remembered.js";
 
 export const view = { title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
-const LETTER = 7.4,
-  NARROW = 900, // a panel without room for calls beside the bands
+const NARROW = 900, // a panel without room for calls beside the bands
   WIDEST = 60, // of a token
   BAND = 28,
   TOP = 58,

@@ -1,12 +1,11 @@
 // A recorded search for drafts: what stood after any of its iterations, what became of drafts; and the weights that it
 // began with.
 
-import { render } from "../player/drawing.js";
+import { LETTER, render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
-const LETTER = 7.4;
 export const LINE = 22; // of bars that stand above what they lead to
 
 /** The nodes from below the root down to `node`. */

@@ -5,7 +5,7 @@
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, set, setText } from "../player/dom.js";
-import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
 import { tr } from "../player/words.js";
@@ -13,8 +13,7 @@ import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from
 
 export const view = { title: "A table that learns, searched for drafts", place: 51, needs: ["table_search"] };
 
-const LETTER = 7.4,
-  NARROW = 900, // a panel without room for bars left of the tree
+const NARROW = 900, // a panel without room for bars left of the tree
   BESIDE = 1000, // a panel with room for the baseline's drafts
   LEAVES = 11, // rows of the tree
   LISTED = 9, // drafts of the baseline

@@ -4,7 +4,7 @@
 
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { render, StepPicture } from "../player/drawing.js";
+import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
@@ -18,8 +18,7 @@ const ROOF = 52, // heights of the parts from top to bottom, in CSS pixels
   WIDEST = 132, // of a column
   THIN = 44,
   NARROW = 560,
-  ALONE = 264, // for the tokens one by one
-  LETTER = 7.4;
+  ALONE = 264; // for the tokens one by one
 
 /** At most MOST of `count` layers, with both ends: rows of the record, from the lowest. */
 export function floors(count) {

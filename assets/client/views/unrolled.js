@@ -3,7 +3,7 @@
 
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
@@ -23,8 +23,7 @@ const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
   LEFT = 84,
   WIDEST = 150,
   NARROW = 560,
-  ALONE = 264, // for the tokens one by one
-  LETTER = 7.4;
+  ALONE = 264; // for the tokens one by one
 
 /** Of k drafts, how many were accepted, and which run's draft was refused: 0 for none. */
 export function broke({ tokens, accepted }) {
