@@ -4,7 +4,7 @@
 import { cut } from "../player/codec.js";
 import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
-import { CHIP, render, StepPicture } from "../player/drawing.js";
+import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
 import { tr } from "../player/words.js";
@@ -71,7 +71,7 @@ export class Reflected extends StepPicture {
       most = this.most(({ reflection }) => reflection?.own.length),
       w = Math.min(WIDEST, (this.width - LEFT - 4) / Math.max(1, most)),
       bar = Math.min(34, (w - 12) / 3),
-      chars = Math.floor((w - 4) / 7.4),
+      chars = Math.floor((w - 4) / LETTER),
       x = (i) => LEFT + (i + 0.5) * w,
       word = (token, least, room) => cut(this.word(token), Math.max(least, room)),
       labels = [
@@ -131,7 +131,7 @@ export class Reflected extends StepPicture {
         { "data-s": state, transform: `translate(${at.toFixed(1)},0)` },
         ["title", {}, `${words}: ${many(n, "row")}`],
         ["rect", { height: STRIP - 4, rx: 4, width: Math.max(1, w - 2) }],
-        ["text", { x: 6, y: 18 }, cut(`${n} ${words}`, Math.max(1, Math.floor((w - 10) / 7.4)))],
+        ["text", { x: 6, y: 18 }, cut(`${n} ${words}`, Math.max(1, Math.floor((w - 10) / LETTER)))],
       ];
     });
   }

@@ -3,7 +3,7 @@
 
 import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
-import { CHIP, render, StepPicture } from "../player/drawing.js";
+import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
@@ -73,7 +73,7 @@ export class Siblings extends StepPicture {
   #bars(node, panel, { x, y, w }, labels) {
     const wide = w / node.tokens.length,
       bar = (wide - 6) / 2,
-      chars = Math.floor(wide / 7.4);
+      chars = Math.floor(wide / LETTER);
     if (chars > 2)
       node.tokens.forEach((token, i) =>
         labels.push([x + (i + 0.5) * wide, y + FOOT + 16, "middle", this.word(token, chars)]),

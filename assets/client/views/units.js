@@ -4,7 +4,7 @@
 
 import { cut, number } from "../player/codec.js";
 import { el, legend } from "../player/dom.js";
-import { MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
@@ -134,7 +134,7 @@ export class Units extends StepPicture {
   }
 
   #cells(cells, { x, w }) {
-    const most = Math.max(1, Math.floor((w - 8) / 7.4));
+    const most = Math.max(1, Math.floor((w - 8) / LETTER));
     render(this.cells, cells, ({ token, at, step, differs }) => {
       const whole = token === undefined ? "?" : this.word(token),
         text = differs ? `≠${w > 44 ? cut(whole, most - 1) : ""}` : cut(whole, most);

@@ -3,7 +3,7 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fine, percent } from "../player/shares.js";
 import { tr } from "../player/words.js";
 import { converging } from "./converging.js";
@@ -181,6 +181,6 @@ function rule({ vote, first, right: best, labels, parts }, tally, left, top, wid
   });
   const word = `→ ${name}${tally.tied ? tr` (tie)` : ""} ${sign}`,
     state = right === null ? "old" : right ? "accepted" : "rejected",
-    box = { x: left + 8, y: foot + 46, w: 7.4 * word.length + 18, h: 22 };
+    box = { x: left + 8, y: foot + 46, w: LETTER * word.length + 18, h: 22 };
   parts.feet.push({ ...box, style: "fill:var(--fill);stroke:var(--edge)", word, state });
 }

@@ -3,7 +3,7 @@
 
 import { cut, glyphs } from "../player/codec.js";
 import { many } from "../player/counted.js";
-import { CHIP, MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
 import { tr } from "../player/words.js";
 
@@ -136,7 +136,7 @@ export class Watched extends StepPicture {
         { "data-s": text === reading ? "accepted" : "unreached" },
         ["title", {}, from === to ? tr`forward ${from}: ${text}` : tr`forwards ${from} to ${to}: ${text}`],
         ["rect", { rx: 4, x: x + 0.5, y: TICKER, width: Math.max(1, w - 1), height: ROW }],
-        ["text", { ...MIDDLE, x: x + w / 2, y: TICKER + 17 }, 7.4 * [...text].length + 2 <= w ? text : ""],
+        ["text", { ...MIDDLE, x: x + w / 2, y: TICKER + 17 }, LETTER * [...text].length + 2 <= w ? text : ""],
       ];
     });
   }
