@@ -25,9 +25,9 @@ TABLE = "record"  # the view of a record that has none
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view as its file declares it. `file`: the module's name. `name`: its class, the one that the module exports
     unless it says another. `title`: its heading, "" for none. `place`: what stands higher has the smaller number;
-    "toolbar" is below the controls. `needs`: it is drawn for every run if this is empty, else for a run that has one of these groups; "masked" is a board that begins masked, "growing"
-    one that begins empty, "end" a run that is over, "spans.fed", "intervals.bytes" and "routing.expert" those of a
-    kind, and "a+b" asks for both."""
+    "toolbar" is below the controls. `needs`: it is drawn for every run if this is empty, else for a run that has one of
+    these groups; "masked" is a board that begins masked, "growing" one that begins empty, "end" a run that is over,
+    "spans.fed", "intervals.bytes" and "routing.expert" those of a kind, and "a+b" asks for both."""
 
     file: str
     name: str
