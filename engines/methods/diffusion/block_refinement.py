@@ -26,16 +26,7 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import (
-    CONFIDENCE,
-    STABILITY,
-    STEPS,
-    Canvas,
-    Canvases,
-    confident,
-    drawn,
-    of,
-)
+from engines.methods.diffusion._canvases import CONFIDENCE, STABILITY, STEPS, Canvas, Canvases, confident, drawn, of
 
 
 @method(

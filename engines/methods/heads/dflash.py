@@ -78,7 +78,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=block), prompt
     while target.unfinished(ids):
         draft, ready, filled = Draft(ids[-1], "draft"), drafter.ready(ids), drafter.nothing()
-        b = 1 + min(block - 1, target.room(ids), (model.max_positions or target.end) - len(ids))
+        b = 1 + min(block - 1, target.deepest(ids))
         if ready and b > 1:
             filled = drafter.fill(ids, b)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):
@@ -119,9 +119,7 @@ class Drafter:
 
     def learn(self, iteration: Turn) -> None:
         """Take the states of a round: of the text that was fed with it, and of the accepted tokens."""
-        path = iteration.verdict.path
-        for hidden in (iteration.hidden_chain, {i: h[path] for i, h in iteration.hidden.items()}):
-            self.new.append(self.source.states(hidden))
+        self.new.append(self.source.states(iteration.states))
 
     def fill(self, ids: list[int], b: int) -> MaskBlock:
         """The pass: the new states join the context, and the block [anchor, mask x (b - 1)] is filled."""

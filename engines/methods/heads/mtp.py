@@ -75,7 +75,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
-        k = min(p.k, target.room(ids), (model.max_positions or target.end) - len(ids))
+        k = min(p.k, target.deepest(ids))
         rows = 0
         if ready and k > 0:
             drafter.read(ids, 1)  # run 1: [norm(e); norm(h)] of what is new of the text

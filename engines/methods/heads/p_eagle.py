@@ -77,7 +77,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         draft, ready, filled = Draft(ids[-1], "draft"), drafter.ready(ids), None
-        k = min(p.k, target.room(ids), (model.max_positions or target.end) - len(ids))
+        k = min(p.k, target.deepest(ids))
         if ready and k > 0:
             filled = drafter.draft(ids, k)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):

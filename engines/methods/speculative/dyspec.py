@@ -77,7 +77,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft = Draft(ids[-1])
 
         def distributions(rows: list[int]) -> Tensor:
-            return drafter.distribution(drafter.read(ids).logits if rows == [0] else drafter.extend(draft, rows).logits)
+            return drafter.distribution(drafter.behind(ids, draft, rows).logits)
 
         growth = Growth(draft, distributions, lambda row, k, R: draw(R, run.rng))
         deepest = min(p.depth, target.room(ids))

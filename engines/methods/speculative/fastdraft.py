@@ -131,7 +131,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft = Draft(ids[-1])
         for i in range(min(p.gamma, target.room(ids))):
-            z = (drafter.read(ids) if i == 0 else drafter.extend(draft, [i])).logits[0]  # [V]
+            z = drafter.behind(ids, draft, [i]).logits[0]  # [V]
             x = int(z.argmax())
             draft.add(i, x, chance=float(z.softmax(-1)[x]))
             if x in models.target.eos_ids:

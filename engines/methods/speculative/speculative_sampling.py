@@ -59,7 +59,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         # Sample gamma guesses x_1, .., x_gamma from M_q, one behind the other, x_i from q_i.
         draft, qs = Draft(ids[-1]), []
         for i in range(min(p.gamma, target.room(ids))):
-            z = (drafter.read(ids) if i == 0 else drafter.extend(draft, [i])).logits[0]  # [V]
+            z = drafter.behind(ids, draft, [i]).logits[0]  # [V]
             qs.append(drafter.distribution(z))
             x = sample(qs[i], T_d, run.rng)
             draft.add(i, x, chance=float((qs[i] if T_d else z.softmax(-1))[x]))

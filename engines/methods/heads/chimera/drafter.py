@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.kit import Params, Tensor, torch
-from engines.methods.heads._rankings import rankings_of
-from engines.methods.heads._template import Path
+from engines.methods.heads._rankings import Ranking, rankings_of
+from engines.methods.heads._template import Path, by_depth
 from engines.methods.speculative._verify import Draft
 
 WINDOW = 3  # tokens of the longest run
@@ -21,7 +21,7 @@ class Drafter:
         from engines.models.networks.exits import Past
 
         self.model, self.net, self.p, self.past = model, net.to(model.record.device), p, Past()
-        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.vocabulary = vocabulary
         self.known: dict[tuple[int, ...], Tensor] = {}  # run of tokens -> g [d]
         self.begin()
 
@@ -48,10 +48,10 @@ class Drafter:
 
     def grown(self, paths: Sequence[Path], parents: Sequence[int], ids: Sequence[int]) -> Draft:
         """The tree of these paths below the text `ids`, all nodes of a depth at once."""
-        draft, self.last, self.seen = Draft(ids[-1], "draft"), self.h, (self.past.k, self.past.v)
-        encoder = TreeEncoder(self.net.layer, self.past.k, self.past.v, self.p.sees_drafts)
-        for i in range(max(map(len, paths))):
-            rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+        self.last, self.seen = self.h, (self.past.k, self.past.v)
+        encoder = TreeEncoder(self.net.layer, *self.seen, self.p.sees_drafts)
+
+        def ranked(i: int, rows: list[int], draft: Draft) -> list[Ranking]:
             g = self.encoded([run_of(ids, draft.path(row)) for row in rows])
             if i == 0:
                 self.looks = encoder.looks(g, rows, draft.parents, 0)[0][: self.past.length]
@@ -59,13 +59,9 @@ class Drafter:
             self.foreseen |= dict(zip(rows, f, strict=True))
             x = self.net.said(self.h.expand(len(rows), -1), f, i)
             z = self.model.unembed(x, self.vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
-            ranked = dict(zip(rows, rankings_of(z, self.vocabulary), strict=True))
-            for row, path in enumerate(paths):
-                if len(path) == i + 1:
-                    above, r = parents[row], path[-1]
-                    node = draft.add(above, ranked[above].tokens[r], ranked[above].chances[r])
-                    draft.taken(node, "head", f"head {i + 1}")
-        return draft
+            return rankings_of(z, self.vocabulary)
+
+        return by_depth(paths, parents, ids[-1], ranked)[0]
 
 
 class TreeEncoder:

@@ -111,7 +111,7 @@ def draft_tree(
     draft, distributions = Draft(ids[-1]), {}
     layer = [0]
     for level in range(depth):
-        z = (drafter.read(ids) if level == 0 else drafter.extend(draft, layer)).logits  # [len(layer), V]
+        z = drafter.behind(ids, draft, layer).logits  # [len(layer), V]
         q = z.softmax(-1)
         best = top_ids(z, fan if level == 0 else 1).tolist()
         grown = []

@@ -79,11 +79,9 @@ def remember(store: Store, iteration: Turn, p: Params) -> None:
 
 def groups(iteration: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
     """The groups of the record; restart: where the sample before is taken off the board."""
-    fields = dict(iteration.groups())
-    at, gained, causes, chance = fields["commits"]
     used = [tree.orders[tree.draft.parents[row]] for row in iteration.verdict.path[1:]]
-    scores: Callable[[], dict[str, Any]] = fields["scores"]
-    fields["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
+    fields = iteration.groups(lanes=lambda: {"suffix": (at, [float(n) for n in (*used, 0)][: len(at)])})
+    at, gained, causes, chance = fields["commits"]
     if restart is not None:
         fields["commits"] = ([restart, *at], [-1, *gained], ["withdrawn", *causes], [None, *chance.tolist()])
     return fields
