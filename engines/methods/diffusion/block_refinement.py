@@ -26,7 +26,16 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import CONFIDENCE, STABILITY, STEPS, Canvas, Canvases, confident, drawn, of
+from engines.methods.diffusion._canvases import (
+    CONFIDENCE,
+    STABILITY,
+    STEPS,
+    Canvas,
+    Canvases,
+    confident,
+    drawn,
+    of,
+)
 
 
 @method(

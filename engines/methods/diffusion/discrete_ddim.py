@@ -32,7 +32,16 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import CONFIDENCE, STABILITY, STEPS, Canvas, Canvases, confident, drawn, of
+from engines.methods.diffusion._canvases import (
+    CONFIDENCE,
+    STABILITY,
+    STEPS,
+    Canvas,
+    Canvases,
+    confident,
+    drawn,
+    of,
+)
 
 CLEAN, STAY, NOISE = 0, 1, 2
 

@@ -30,7 +30,13 @@ from engines.kit import (
     torch,
 )
 from engines.methods.diffusion._forward import CACHE, Forward
-from engines.methods.diffusion._orders import TEMPERATURE, TOP_K, TOP_P, narrowed, propose
+from engines.methods.diffusion._orders import (
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+    narrowed,
+    propose,
+)
 from engines.methods.diffusion.dream import BLOCK, NOTHING, check, fed, share_of
 
 

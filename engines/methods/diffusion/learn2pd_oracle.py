@@ -30,7 +30,15 @@ from engines.kit import (
     torch,
 )
 from engines.methods.diffusion._forward import Forward
-from engines.methods.diffusion.learn2pd.board import LANES, SHARED, Proposed, check_filter, facts, note, with_cut
+from engines.methods.diffusion.learn2pd.board import (
+    LANES,
+    SHARED,
+    Proposed,
+    check_filter,
+    facts,
+    note,
+    with_cut,
+)
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.parts.filters import filter_of, read_filter
 

@@ -25,7 +25,15 @@ from functools import cache
 
 from engines.kit import MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch
 from engines.methods.diffusion._forward import Forward
-from engines.methods.diffusion.learn2pd.board import LANES, SHARED, Proposed, check_filter, facts, note, with_cut
+from engines.methods.diffusion.learn2pd.board import (
+    LANES,
+    SHARED,
+    Proposed,
+    check_filter,
+    facts,
+    note,
+    with_cut,
+)
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.parts.filters import filter_of, read_filter
 

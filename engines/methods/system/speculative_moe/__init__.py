@@ -42,7 +42,13 @@ from engines.kit import (
     part,
     token_probability,
 )
-from engines.methods.system.speculative_moe.exchanges import Exchange, balanced_table, exchange, round_robin, shuffled
+from engines.methods.system.speculative_moe.exchanges import (
+    Exchange,
+    balanced_table,
+    exchange,
+    round_robin,
+    shuffled,
+)
 from engines.models.measures.placement import grouped, in_order
 from engines.models.parts import Part
 
