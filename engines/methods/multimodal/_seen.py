@@ -5,7 +5,6 @@ rows of text and picture that the draft has read, k guesses of a node."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -50,22 +49,6 @@ class Vision(Record):
     entries: dict[str, Count] = {}
     entry_bytes: NumBytes = 0
     kinds: list[str] = []
-
-    def __post_init__(self) -> None:
-        if self.pixels is not None and (
-            len(self.pixels.shape) != 3
-            or self.pixels.shape[2] != 3
-            or max(self.pixels.shape) > SIDE
-            or self.pixels.dtype not in ("u1", "f4")
-        ):
-            raise ValueError(f"vision: a picture of shape {str(self.pixels.shape)[:60]} is none in three colours")
-        if len(self.grid) not in (0, 2):
-            raise ValueError(f"vision: a grid has rows and columns, not {len(self.grid)} sides")
-        expected = [len(self.readers), math.prod(self.grid or [0])]
-        if self.looks is not None and (self.looks.shape != expected or self.looks.dtype not in ("u1", "f4")):
-            raise ValueError(
-                f"vision: {expected[0]} readers of {expected[1]} patches do not look in shape {self.looks.shape}"
-            )
 
 
 def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:

@@ -37,55 +37,12 @@ from engines.methods.speculative._verify import Draft
 
 # Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2"; the small ones are its nodes
 # that were accepted most often by SmolLM2-135M-Instruct on ten prompts that are not among the bundled ones.
-TEMPLATES: dict[str, list[int]] = {
-    "7": [3, 2, 1, 0, 1],
-    "16": [4, 3, 1, 1, 0, 1, 1, 0, 1, 1, 2, 0, 0, 0, 1],
-    "80": [
-        8,
-        8,
-        4,
-        3,
-        2,
-        1,
-        1,
-        1,
-        1,
-        8,
-        3,
-        2,
-        1,
-        1,
-        1,
-        1,
-        1,
-        2,
-        1,
-        0,
-        0,
-        1,
-        0,
-        0,
-        1,
-        0,
-        1,
-        1,
-        0,
-        0,
-        5,
-        2,
-        1,
-        1,
-        1,
-        0,
-        0,
-        0,
-        1,
-        0,
-        0,
-    ]
-    + [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0, 0, 1]
-    + [0] * 7,
+_COUNTS = {
+    "7": "32101",
+    "16": "431101101120001",
+    "80": "884321111832111112100100101100521110001001000000100110031100100001010020010000000",
 }
+TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.items()}
 
 LISTED = 24  # rows of the table recorded per step
 
