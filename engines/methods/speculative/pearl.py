@@ -38,7 +38,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     torch,
 )
 from engines.kit import Generator as Rng
@@ -148,9 +147,9 @@ def draft_block(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> 
     block: list[Guess] = []
     for _ in range(gamma):
         z = drafter.read([*text, *(guess.token for guess in block)]).logits[0]  # [V]
-        one = Draft(0)
-        chance = drafter.propose(one, 0, z, rng)
-        block.append(Guess(one.tokens[1], chance, one.distributions.get(0)))
+        next_token = Draft(0)
+        chance = drafter.propose(next_token, 0, z, rng)
+        block.append(Guess(next_token.tokens[1], chance, next_token.distributions.get(0)))
     return block
 
 
@@ -225,7 +224,3 @@ def note(iteration: Turn, was: str, discarded: int) -> str:
         "discarded, and one "
         "token comes from the target."
     )
-
-
-if __name__ == "__main__":
-    show("pearl", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")
