@@ -25,7 +25,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     pack_routing,
-    show,
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
@@ -121,7 +120,3 @@ class Twin:
             return {}
         U = reading(routings, self.model.mixtures)
         return {"twin_union": U.union, "twin_bytes_read": U.bytes_read}
-
-
-if __name__ == "__main__":
-    show("blockffn", "tiny-blockffn", "python: class Robot(size: int, owner: str)")

@@ -36,7 +36,6 @@ from engines.kit import (
     method,
     pack_routing,
     pack_slots,
-    show,
     token_probability,
     torch,
 )
@@ -201,7 +200,3 @@ class Beside:
 def probability(z: Tensor, token: int) -> float:
     """Of one token in logits [1, V]."""
     return float(token_probability(z, torch.tensor([token], device=z.device)))
-
-
-if __name__ == "__main__":
-    show("ultramem-v2", "tiny-ultramem", "fact: Ada Raven")

@@ -25,7 +25,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     top_ids,
     torch,
 )
@@ -156,7 +155,3 @@ def distinct(paths: Paths) -> list[Path]:
             paths.drop(path, "pruned")
         seen.add(text)
     return paths.living
-
-
-if __name__ == "__main__":
-    show("beam", "tiny-ar-l", "sort: Mia, Leo, Ada")

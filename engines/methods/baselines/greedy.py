@@ -11,7 +11,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 
@@ -54,7 +53,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             ids,
             cache,
         )
-
-
-if __name__ == "__main__":
-    show("greedy", "tiny-ar-l", "sort: Mia, Leo, Ada")

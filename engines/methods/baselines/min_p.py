@@ -4,7 +4,7 @@ arXiv:2407.01082, ICLR 2025)."""
 from __future__ import annotations
 
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_ratio, max_new_tokens, method, show, torch
+from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_ratio, max_new_tokens, method, torch
 from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temperature
 
 
@@ -35,7 +35,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         return Cut(kept, ratio, line, "best probability over a token's own", "score")
 
     yield from sample(model, prompt, p, run, cut, own="min-p")
-
-
-if __name__ == "__main__":
-    show("min-p", "tiny-ar-l", "sort: Mia, Leo, Ada")

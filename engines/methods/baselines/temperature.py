@@ -2,7 +2,7 @@
 the temperature). The control of every sampler that cuts."""
 
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method, show
+from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
 
@@ -23,7 +23,3 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """All tokens are let through."""
     yield from sample(model, prompt, p, run, lambda chances: mass(chances, len(chances), 1.0))
-
-
-if __name__ == "__main__":
-    show("temperature", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Int, Params, Recorder, Steps, kept_by_rank, max_new_tokens, method, show, torch
+from engines.kit import CausalLM, Int, Params, Recorder, Steps, kept_by_rank, max_new_tokens, method, torch
 from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temperature
 
 
@@ -33,7 +33,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         return Cut(kept_by_rank(chances, p.top_k), ranks, float(p.top_k or len(chances)), "rank", "count")
 
     yield from sample(model, prompt, p, run, cut, own="top-k")
-
-
-if __name__ == "__main__":
-    show("top-k", "tiny-ar-l", "sort: Mia, Leo, Ada")

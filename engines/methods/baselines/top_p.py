@@ -2,7 +2,7 @@
 arXiv:1904.09751)."""
 
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method, show
+from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
 
@@ -35,7 +35,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         lambda chances: mass(chances, kept_by_mass(chances, p.top_p), p.top_p),
         own="top-p",
     )
-
-
-if __name__ == "__main__":
-    show("top-p", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -37,7 +37,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
 )
@@ -227,7 +226,3 @@ def _ids(p: Params) -> set[int]:
             f"delimiter_ids={p.delimiter_ids[:40]} is not a list of token ids; give numbers separated by commas, or "
             "nothing."
         ) from None
-
-
-if __name__ == "__main__":
-    show("adablock", "tiny-dlm", "add: 457 + 86")

@@ -37,7 +37,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
     torch,
@@ -201,7 +200,3 @@ def note(causes: list[str]) -> str:
         if "top1" in causes
         else "Above the threshold without credit."
     )
-
-
-if __name__ == "__main__":
-    show("creditdecoding", "tiny-dlm", "sort: Mia, Leo, Ada")

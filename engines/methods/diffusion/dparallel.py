@@ -28,7 +28,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
@@ -88,7 +87,3 @@ def certain(H: Tensor, tau: float) -> Tensor:
     """Indices of the lowest entropy and of all others with H <= tau, the lowest first. H [m]."""
     order = H.argsort(stable=True)
     return order[: max(1, int((tau >= H).sum()))]
-
-
-if __name__ == "__main__":
-    show("dparallel", "tiny-dlm", "sort: Mia, Leo, Ada")

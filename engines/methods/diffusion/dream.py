@@ -32,7 +32,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
 )
@@ -171,7 +170,3 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
         f"The time schedule frees {freed:.1%} of {many(masks, 'mask')}, "
         f"{f'that is {filled}: {BEST[alg]}' if filled else 'less than one'}."
     )
-
-
-if __name__ == "__main__":
-    show("dream", "tiny-dlm", "sort: Mia, Leo, Ada", steps=12)

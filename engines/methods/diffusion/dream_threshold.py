@@ -25,7 +25,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
 )
@@ -114,7 +113,3 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             )
             x = run.apply_edit(edit, x)
             i += 1
-
-
-if __name__ == "__main__":
-    show("dream-threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

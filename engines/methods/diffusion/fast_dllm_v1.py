@@ -28,7 +28,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
@@ -154,7 +153,3 @@ def within_factor(conf: Tensor, f: float) -> tuple[Tensor, list[str]]:
     n = next((i for i in range(1, m) if c[i] < 1 - f / (i + 2)), m - 1)  # 0-based place of the first failure
     kept = m if n == m - 1 else n
     return order[:kept], ["top1"] + ["factor"] * (kept - 1)
-
-
-if __name__ == "__main__":
-    show("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

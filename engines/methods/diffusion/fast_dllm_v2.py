@@ -36,7 +36,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     torch,
     within_mass,
 )
@@ -175,7 +174,3 @@ def propose(z: Tensor, p: Params, run: Recorder) -> tuple[Tensor, Tensor]:
 def ended(x: Tensor, start: int, first_mask: int, eos_ids: frozenset[int]) -> bool:
     """Step 3a: whether an end mark stands in the answer with everything before it known."""
     return any(token in eos_ids for token in x[start:first_mask].tolist())
-
-
-if __name__ == "__main__":
-    show("fast-dllm-v2", "tiny-blockdlm", "add: 457 + 86")

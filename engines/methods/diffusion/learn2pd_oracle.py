@@ -25,7 +25,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
@@ -146,7 +145,3 @@ def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
         if position < len(y) and int(y[position]) in tokens:
             y[position] = mask_id
     return y
-
-
-if __name__ == "__main__":
-    show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", decides="oracle")

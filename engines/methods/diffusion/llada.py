@@ -26,7 +26,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
     transfer_schedule,
@@ -124,7 +123,3 @@ def guided(model: MaskedLM, x: Tensor, prompt_length: int, w: float) -> Distribu
     c, u = model(torch.stack([x, blind]))
     z = u + (w + 1) * (c - u)
     return Distributions(z.masked_fill(z.isnan(), -torch.inf), 0, len(x))  # a logit of -inf in both rows
-
-
-if __name__ == "__main__":
-    show("llada", "tiny-dlm", "sort: Mia, Leo, Ada")

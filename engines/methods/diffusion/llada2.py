@@ -25,7 +25,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
@@ -99,7 +98,3 @@ def fill(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: Par
 def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
     """Whether an end mark stands in the answer so far, [n]."""
     return any(token in eos_ids for token in answer.tolist())
-
-
-if __name__ == "__main__":
-    show("llada2", "tiny-blockdlm", "add: 457 + 86")

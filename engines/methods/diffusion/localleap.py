@@ -38,7 +38,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
     torch,
@@ -190,7 +189,3 @@ def note(causes: list[str], masks: int, filled: int) -> str:
     return f"{anchored}, {follow}." + (
         f" The block holds an end mark: {many(filled, 'mask')} after it filled." if filled else ""
     )
-
-
-if __name__ == "__main__":
-    show("localleap", "tiny-dlm", "add: 457 + 286")

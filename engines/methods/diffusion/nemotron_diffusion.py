@@ -31,7 +31,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     torch,
     transfer_schedule,
 )
@@ -211,7 +210,3 @@ def kept(
         f"{many(size, 'token')} of text.",
     )
     return step, new[:size]
-
-
-if __name__ == "__main__":
-    show("nemotron-diffusion", "tiny-two-way", "add: 457 + 86")

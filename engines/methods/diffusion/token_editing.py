@@ -19,7 +19,6 @@ from engines.kit import (
     block_of,
     max_new_tokens,
     method,
-    show,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 
@@ -60,7 +59,3 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             at, post = min(a, *touched), 0
         elif filled and not edits:
             at, post = b, 0
-
-
-if __name__ == "__main__":
-    show("token-editing", "tiny-dlm", "latin: B S I")

@@ -28,7 +28,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
     torch,
 )
@@ -138,7 +137,3 @@ class Drafter:
         self.pasts.crop(length)
         left = max(0, length - self.pasts.length)
         self.new = [torch.cat(self.new)[:left]] if self.new else []
-
-
-if __name__ == "__main__":
-    show("dflash", "tiny-ar-l", "add: 457 + 86")

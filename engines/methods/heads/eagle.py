@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
 from engines.methods.heads._rankings import vocabulary_of
 from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
@@ -122,7 +122,3 @@ class Trained:
     def crop(self, length: int) -> None:
         """See `Rows`."""
         self.past.crop(length)
-
-
-if __name__ == "__main__":
-    show("eagle", "tiny-ar-l", "add: 457 + 86")

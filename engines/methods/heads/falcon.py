@@ -34,7 +34,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
     torch,
 )
@@ -238,7 +237,3 @@ def grown(drafter: Drafter, paths: Sequence[Path], ids: Sequence[int], first: Gr
             group, j = of[path[: (depth - 1) // k * k]], (depth - 1) % k
             tokens[path], chances[path] = group.guesses[j][path[-1]], group.chances[j][path[-1]]
     return [tokens[path] for path in paths], [chances[path] for path in paths]
-
-
-if __name__ == "__main__":
-    show("falcon", "tiny-ar-l", "add: 457 + 86")

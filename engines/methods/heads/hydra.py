@@ -15,7 +15,7 @@ Letters: K heads, a[d][r] the measured chance that guess r of head d is right be
 from collections.abc import Sequence
 from typing import Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
 from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
 from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
@@ -125,7 +125,3 @@ def grown(
         return rankings_of(heads.guess(i, h, lines, len(ids) + i), heads.vocabulary)
 
     return by_depth(paths, parents, ids[-1], ranked)[0]
-
-
-if __name__ == "__main__":
-    show("hydra", "tiny-ar-l", "add: 457 + 86")

@@ -32,7 +32,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     torch,
 )
@@ -155,7 +154,3 @@ def note(iteration: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> 
     first = "The first layer" if exit_layer == 1 else f"The first {exit_layer} layers"
     why = f"the last below the threshold ({sure[-1]:.0%})" if stop == "threshold" else "the maximum"
     return f"{first} drafted {many(len(sure), 'token')}, {why}: {iteration.note()}"
-
-
-if __name__ == "__main__":
-    show("kangaroo", "tiny-ar-l", "add: 457 + 86")

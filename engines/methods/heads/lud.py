@@ -45,7 +45,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     token_probability,
     torch,
@@ -215,7 +214,3 @@ def forward(
     taps = Taps(linear=lambda layer, name, x, y: y + (lora.added(layer, name, x) * on).to(y.dtype))
     changed = everywhere or pads
     return model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
-
-
-if __name__ == "__main__":
-    show("lud", "tiny-ar-l", "story: Mia, boat")

@@ -29,7 +29,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
 )
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
@@ -110,7 +109,3 @@ def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator
     iteration = target.judge(ids, draft, model.unembed(h[: c + n], predicts=speaks), rng)
     tail = [c + n + r for r, (row, _) in enumerate(pads) if row == iteration.verdict.path[-1]]
     return iteration, h[tail]
-
-
-if __name__ == "__main__":
-    show("lud-verified", "tiny-ar-l", "story: Mia, boat")

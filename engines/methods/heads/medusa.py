@@ -29,7 +29,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     torch,
 )
 from engines.methods.heads._rankings import RANKS, rankings_of, vocabulary_of
@@ -179,7 +178,3 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
         return Verdict(path, draw(likely / likely.sum(), rng), "target", tests)
 
     return accept
-
-
-if __name__ == "__main__":
-    show("medusa", "tiny-ar-l", "add: 457 + 86")

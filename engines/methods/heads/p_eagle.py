@@ -27,7 +27,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
@@ -121,7 +120,3 @@ class Parallel(Drafter):
             tokens=self.source.tokens(best).tolist(),
             chances=z.double().softmax(-1).gather(-1, best).tolist(),
         )
-
-
-if __name__ == "__main__":
-    show("p-eagle", "tiny-ar-l", "add: 457 + 86")

@@ -16,7 +16,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
@@ -73,7 +72,3 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             else f"One pass: {many(n, 'character')}.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, *tokens]), False
-
-
-if __name__ == "__main__":
-    show("cppd", "tiny-reader", "address")

@@ -4,7 +4,7 @@ on every picture. Boxes come from the same segmenter; there is no caption, no ga
 Departures: the autoregressive decoder of the word reader with five beams, over every box and six sliding windows, each
 turned five ways and at three scales, stands for an end-to-end spotter."""
 
-from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method, show
+from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, shown
 
@@ -35,7 +35,3 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
     yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy)
-
-
-if __name__ == "__main__":
-    show("scene-heavy", "tiny-reader", "cafe")

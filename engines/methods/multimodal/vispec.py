@@ -13,7 +13,7 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, show
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.speculative._turn import EMITS, LANES, Target
 
@@ -65,7 +65,3 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
-
-
-if __name__ == "__main__":
-    show("vispec", "tiny-vlm", "scene 12")

@@ -12,7 +12,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
@@ -53,7 +52,3 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             note="One forward: the end mark." if token in model.eos_ids else "One forward, one letter.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, token], cache), False
-
-
-if __name__ == "__main__":
-    show("word-by-letter", "tiny-reader", "address")

@@ -33,7 +33,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     slider,
 )
 
@@ -126,7 +125,3 @@ def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tupl
     written d_min."""
     chosen = called(mean, tau)
     return (chosen, 0) if chosen != active and c >= d_min else (active, c)
-
-
-if __name__ == "__main__":
-    show("ead", "tiny-ar-l", "add: 457 + 86")

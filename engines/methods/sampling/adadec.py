@@ -40,7 +40,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     slider,
     top_ids,
     torch,
@@ -241,7 +240,3 @@ def describe(H: float, threshold: float, paused: bool, rank: int, scores: Sequen
     return f"Paused at {H:.2f} nats. Scores per token {listed}: " + (
         "the greedy token stays." if rank == 0 else f"the token of rank {rank + 1} overrules the greedy one."
     )
-
-
-if __name__ == "__main__":
-    show("adadec", "smollm2", "Write a Python function that counts the vowels of a word.")

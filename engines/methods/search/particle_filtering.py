@@ -27,7 +27,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     torch,
 )
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
@@ -142,7 +141,3 @@ def describe(policy: Policy, best: Path, particles: list[Path], kept: int) -> st
     if policy.cut(best):
         return f"No particle finished; path {best.id} has the best weight ({w:.2f})."
     return f"All remaining particles are finished. Path {best.id} has the best weight ({w:.2f}): it is the solution."
-
-
-if __name__ == "__main__":
-    show("particle-filtering", "tiny-reasoner", "4+8-9*7")

@@ -32,7 +32,6 @@ from engines.kit import (
     draw,
     max_new_tokens,
     method,
-    show,
     without,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
@@ -196,7 +195,3 @@ def note(iteration: Turn, growth: Growth) -> str:
         f"{iteration.note()[:-1]}; the drafter grew {shape} and expected {facts['estimated_accept']:.1f} to "
         "be accepted."
     )
-
-
-if __name__ == "__main__":
-    show("dyspec", "tiny-ar-l", "add: 457 + 86")

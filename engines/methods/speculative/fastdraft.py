@@ -39,7 +39,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     torch,
 )
@@ -185,7 +184,3 @@ class School:
             states = [(reader, reader.states(text.to(reader.E.device))[0, -n:]) for reader in self._readers()]
             first = [(h @ reader.E.T).argmax(-1).tolist() for reader, h in states]
         return Schooling(self.tokens_seen, self.drafting, gamma, end, len(ids) - n, first)
-
-
-if __name__ == "__main__":
-    show("fastdraft", "tiny-ar-l", "add: 457 + 86")

@@ -24,7 +24,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     token_probability,
     top_ids,
     torch,
@@ -129,7 +128,3 @@ def note(iteration: Turn, relaxed: int) -> str:
         f"{kept}{near}; "
         f"{'then one from the verifier' if iteration.verdict.emitted >= 0 else 'the last is the end mark'}."
     )
-
-
-if __name__ == "__main__":
-    show("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")

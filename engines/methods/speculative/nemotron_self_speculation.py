@@ -29,7 +29,6 @@ from engines.kit import (
     TwoWayLM,
     max_new_tokens,
     method,
-    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
@@ -111,7 +110,3 @@ def fill(
         block[reached], chances[reached], passes[reached] = tokens[reached], chance[reached], int(passes.max()) + 1
         unfilled &= ~reached
     return block.tolist(), chances.tolist(), passes.tolist()
-
-
-if __name__ == "__main__":
-    show("nemotron-self-speculation", "tiny-two-way", "add: 457 + 86")

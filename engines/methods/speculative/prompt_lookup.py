@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method, show
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
 from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -72,7 +72,3 @@ def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> 
     chosen = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
     matches = find(np.array(ids), ids, p.longest, 1, length, eos_ids, chosen)
     return [match for match in (matches if p.order == "first" else reversed(matches)) if match.tokens]
-
-
-if __name__ == "__main__":
-    show("prompt-lookup", "tiny-ar-l", "copy: Ada, Ada, Ada, Ada")

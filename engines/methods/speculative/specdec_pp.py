@@ -30,7 +30,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     slider,
 )
 from engines.kit import Generator as Rng
@@ -179,7 +178,3 @@ def note(iteration: Turn, stopped: str, rule: StopRule) -> str:
         "end mark": "the end mark was drafted",
     }[stopped]
     return f"{many(n, 'token')} drafted, until {why}; {iteration.accepted} accepted{iteration.ending()}."
-
-
-if __name__ == "__main__":
-    show("specdec-pp", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -20,7 +20,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     residual,
-    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
@@ -111,7 +110,3 @@ def leftover(p: Tensor, q: Tensor) -> Tensor:
     """norm(max(0, p - q)) [V]; p itself where nothing is left, since p = q refuses no token but by rounding."""
     left = residual(p, q.to(p.device).double())
     return p if left is None else left
-
-
-if __name__ == "__main__":
-    show("speculative-sampling", "tiny-ar-l", "add: 457 + 86")

@@ -17,7 +17,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
 )
 from engines.methods.speculative._turn import EMITS, judged, unfinished
 from engines.methods.speculative.stand.rounds import (
@@ -102,7 +101,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
         )
         paths.apply_edit(run, edit, first)
-
-
-if __name__ == "__main__":
-    show("stand-side-by-side", "tiny-ar-l", "add: 457 + 86", temperature=0.7)

@@ -28,7 +28,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     row_depths,
-    show,
     top_ids,
     torch,
 )
@@ -152,7 +151,3 @@ def entries(M: np.ndarray, read: Collection[int], updated: Sequence[int]) -> lis
         Memory([t], [x for x in M[t].tolist() if x >= 0], read=t in read, written=t in updated, source="matrix")
         for t in reversed(latest)
     ]
-
-
-if __name__ == "__main__":
-    show("token-recycling", "tiny-ar-l", "add: 457 + 86")
