@@ -37,7 +37,6 @@ MOST = 32  # tokens of a draft
 @method(
     "blockffn",
     title="BlockFFN",
-    family="architecture",
     paper="arXiv:2507.08771",
     code="https://github.com/thunlp/BlockFFN",
     summary="Verifies copied drafts in one forward that reads only the experts which some token of the chunk uses.",

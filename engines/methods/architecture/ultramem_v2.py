@@ -47,7 +47,6 @@ MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
 @method(
     "ultramem-v2",
     title="UltraMemV2",
-    family="architecture",
     paper="arXiv:2508.18756",
     code="https://github.com/ZihaoHuang-notabot/Ultra-Sparse-Memory-Network",
     summary="Reads a few slots of a large table in every layer, and counts what several tokens together read of it.",

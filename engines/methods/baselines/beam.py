@@ -33,8 +33,6 @@ from engines.kit import (
 @method(
     "beam",
     title="Beam search",
-    family="baselines",
-    paper="",
     summary="The few most likely continuations side by side, one forward for all of them; the best one that ends is "
     "written.",
     needs="causal",

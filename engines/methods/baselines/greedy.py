@@ -18,8 +18,6 @@ from engines.kit import (
 @method(
     "greedy",
     title="Greedy autoregressive",
-    family="baselines",
-    paper="",
     summary="One token per forward pass, always the most likely one. What every lossless method of the causal side "
     "must reproduce.",
     needs="causal",

@@ -11,8 +11,6 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
 @method(
     "min-p",
     title="Min-p",
-    family="baselines",
-    paper="",
     summary="Only tokens with at least a fixed share of the most likely one's probability may be drawn.",
     needs="causal",
     params=[

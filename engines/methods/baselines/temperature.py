@@ -9,8 +9,6 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
 @method(
     "temperature",
     title="Sampling",
-    family="baselines",
-    paper="",
     summary="The next token is drawn from the model's own distribution, flattened or sharpened by a temperature.",
     needs="causal",
     params=[max_new_tokens(), temperature(neutral=0.0)],

@@ -10,8 +10,6 @@ from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temper
 @method(
     "top-k",
     title="Top-k",
-    family="baselines",
-    paper="",
     summary="Only the k most likely tokens may be drawn, however confident the model is.",
     needs="causal",
     params=[

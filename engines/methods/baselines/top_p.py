@@ -9,8 +9,6 @@ from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, tempe
 @method(
     "top-p",
     title="Top-p",
-    family="baselines",
-    paper="",
     summary="Only the fewest tokens that together reach a fixed mass may be drawn: few where the model is confident, "
     "many where it is not.",
     needs="causal",

@@ -86,7 +86,6 @@ class Boundary(Record):
 @method(
     "adablock",
     title="AdaBlock-dLLM",
-    family="diffusion",
     paper="arXiv:2509.26432",
     code="https://github.com/lgxi24/AdaBlock-dLLM",
     summary="Blocks end where the model already sees the end of a line, instead of after a fixed number of tokens.",

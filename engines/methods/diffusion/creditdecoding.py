@@ -79,7 +79,6 @@ class Credits(Record):
 @method(
     "creditdecoding",
     title="CreditDecoding",
-    family="diffusion",
     paper="arXiv:2510.06133",
     code="https://github.com/inclusionAI/dInfer",
     summary="A threshold decoder that remembers: steady guesses earn credit and cross the threshold earlier.",

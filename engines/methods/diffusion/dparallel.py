@@ -37,7 +37,6 @@ from engines.methods.diffusion._forward import some
 @method(
     "dparallel",
     title="dParallel rule",
-    family="diffusion",
     paper="arXiv:2509.26488",
     code="https://github.com/czg1225/dParallel",
     summary="Writes all masks of the block whose entropy is low enough, and always the lowest; made for models that "

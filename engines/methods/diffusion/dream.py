@@ -71,7 +71,6 @@ def check(p: Params) -> None:
 @method(
     "dream",
     title="Dream",
-    family="diffusion",
     paper="arXiv:2508.15487",
     code="https://github.com/DreamLM/Dream",
     summary="A time schedule says how many masks are freed at each step, an order says which: random, most probable, "

@@ -48,7 +48,6 @@ def check_shares(p: Params) -> None:
 @method(
     "dream-threshold",
     title="Dream with Fast-dLLM threshold",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Dream with an equal share of tokens per step, of which only the confident ones and the best are kept; "

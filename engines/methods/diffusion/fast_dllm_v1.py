@@ -41,7 +41,6 @@ TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
 @method(
     "threshold",
     title="Fast-dLLM threshold",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Every forward writes all masks of the block whose confidence reaches the threshold, and always the best "
@@ -68,7 +67,6 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
 @method(
     "factor",
     title="Fast-dLLM factor",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="The more masks are confident together, the more are written: the n-th best needs a confidence of 1 - f "

@@ -47,7 +47,6 @@ TOP_P = 0.95  # official, where a temperature is set
 @method(
     "fast-dllm-v2",
     title="Fast-dLLM v2",
-    family="diffusion",
     paper="arXiv:2509.26328",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Block diffusion with an exact cache of finished blocks: only the open block is fed, or only a part of it.",

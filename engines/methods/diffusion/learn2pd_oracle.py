@@ -45,7 +45,6 @@ from engines.models.parts.filters import filter_of, read_filter
 @method(
     "learn2pd-oracle",
     title="Learn2PD's oracle",
-    family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="What a perfect filter would write: every proposal that agrees with the text of one token per forward. "

@@ -51,7 +51,6 @@ def check(p: Params) -> None:
 @method(
     "llada",
     title="LLaDA base",
-    family="diffusion",
     paper="arXiv:2502.09992",
     code="https://github.com/ML-GSAI/LLaDA",
     summary="Masked diffusion with a fixed schedule: every forward keeps the planned number of most confident (or "

@@ -34,7 +34,6 @@ from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP
 @method(
     "llada2",
     title="LLaDA2.0",
-    family="diffusion",
     paper="arXiv:2512.15745",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="Blocks from left to right; each forward writes all masks above a threshold, and never fewer than a plain "

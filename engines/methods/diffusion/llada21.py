@@ -36,7 +36,6 @@ from engines.methods.diffusion._open_block import OpenBlock
 @method(
     "llada21",
     title="LLaDA2.1",
-    family="diffusion",
     paper="arXiv:2602.08676",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="Blocks from left to right; one forward writes masks above one threshold and replaces written tokens above "

@@ -75,7 +75,6 @@ class Leaps(Record):
 @method(
     "localleap",
     title="LocalLeap",
-    family="diffusion",
     paper="arXiv:2510.07081",
     code="https://github.com/friedrichor/LocalLeap",
     summary="Very confident tokens are anchors: within a few positions of one, a lower threshold is enough.",

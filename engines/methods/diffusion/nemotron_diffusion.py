@@ -89,7 +89,6 @@ class Block:
 @method(
     "nemotron-diffusion",
     title="Block diffusion (Nemotron-Labs-Diffusion)",
-    family="diffusion",
     paper="arXiv:2607.05722",
     code="https://huggingface.co/nvidia/Nemotron-Labs-Diffusion-8B",
     summary="Blocks filled in both directions after a causal cache: full ones are read again, left to right.",

@@ -26,7 +26,6 @@ from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, 
 @method(
     "token-editing",
     title="Token editing",
-    family="diffusion",
     paper="arXiv:2602.08676",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="LLaDA2.1's rule on a board that is seen as a whole: one forward writes masks and replaces written tokens.",

@@ -52,7 +52,6 @@ class MaskBlock(Record):
 @method(
     "dflash",
     title="DFlash",
-    family="heads",
     paper="arXiv:2602.06036",
     code="https://github.com/z-lab/dflash",
     summary="A small network fills a block of masks in one pass, reading states of several layers of the model.",

@@ -35,7 +35,6 @@ MOST = 63
 @method(
     "eagle",
     title="EAGLE",
-    family="heads",
     paper="arXiv:2401.15077",
     code="https://github.com/SafeAILab/EAGLE",
     summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "

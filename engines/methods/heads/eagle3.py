@@ -43,7 +43,6 @@ class Fused(Record):
 @method(
     "eagle3",
     title="EAGLE-3",
-    family="heads",
     paper="arXiv:2503.01840",
     code="https://github.com/SafeAILab/EAGLE",
     summary="One layer reads three of the model's layers, learned to guess from its own outputs, and guesses the "

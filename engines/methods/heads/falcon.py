@@ -53,7 +53,6 @@ MOST = 63  # guesses that are verified
 @method(
     "falcon",
     title="Falcon",
-    family="heads",
     paper="arXiv:2412.12639",
     code="https://github.com/Bestpay-inc/Falcon",
     summary="A layer predicts a block of tokens in each pass, and its draft tree grows in groups of levels.",

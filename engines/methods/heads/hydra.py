@@ -27,7 +27,6 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
 @method(
     "hydra",
     title="Hydra",
-    family="heads",
     paper="arXiv:2402.05109",
     code="https://github.com/zankner/Hydra",
     summary="Medusa's heads, but each also reads the tokens guessed before it, so that every path fits together.",

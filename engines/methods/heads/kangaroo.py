@@ -65,7 +65,6 @@ class EarlyExit(Record):
 @method(
     "kangaroo",
     title="Kangaroo",
-    family="heads",
     paper="arXiv:2404.18911",
     code="https://github.com/Equationliu/Kangaroo",
     summary="The model's first layers and a small adapter draft until their confidence falls below a threshold; its "

@@ -80,7 +80,6 @@ class Unit(Record):
     "lud",
     title="Lexical Unit Decoding",
     own="after the abstract, own training",
-    family="heads",
     paper="arXiv:2405.15208",
     summary="A tuned model writes a run of tokens at once while it is confident of each; nothing verifies them.",
     needs={"target": "layered", "units": part("lexical-units")},

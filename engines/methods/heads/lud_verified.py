@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     "lud-verified",
     title="LUD with verification (ours)",
     own="our extension of LUD",
-    family="heads",
     paper="arXiv:2405.15208",
     summary="The units that tuned pads predict are drafts: the next forward verifies them; the text is the model's.",
     needs={"target": "layered", "units": part("lexical-units")},

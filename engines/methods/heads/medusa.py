@@ -42,7 +42,6 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
 @method(
     "medusa",
     title="Medusa",
-    family="heads",
     paper="arXiv:2401.10774",
     code="https://github.com/FasterDecoding/Medusa",
     summary="Small heads on the model's last hidden state guess the tokens after the next; one forward checks a tree.",

@@ -49,7 +49,6 @@ class Unrolled(Record):
     "mtp",
     title="MTP layer",
     own="one layer run k times, as engines do",
-    family="heads",
     paper="arXiv:2412.19437",
     code="https://github.com/deepseek-ai/DeepSeek-V3",
     summary="One layer reads the model's last state and the newest token, guesses the next, and runs again on its own "

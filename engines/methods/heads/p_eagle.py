@@ -52,7 +52,6 @@ class SharedState(Record):
 @method(
     "p-eagle",
     title="P-EAGLE",
-    family="heads",
     paper="arXiv:2602.01469",
     code="https://github.com/vllm-project/speculators",
     summary="EAGLE-3's rows in one pass: those that have no token and no state yet share a mask and a learned state.",

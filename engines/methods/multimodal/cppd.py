@@ -24,7 +24,6 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until
 @method(
     "cppd",
     title="CPPD: a word in one pass",
-    family="multimodal",
     paper="arXiv:2307.12270",
     code="https://github.com/Topdu/OpenOCR",
     summary="Reads all letters of a pictured word in one pass: trained to count the letters and to predict which "

@@ -12,7 +12,6 @@ from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, sh
 @method(
     "scene-heavy",
     title="A word in a scene, always the heavy reader",
-    family="multimodal",
     paper="arXiv:2503.15639",
     summary="Reads every box and sliding windows of a scene, rotated and scaled, letter by letter with beams, and "
     "takes the text that the views agree on most. The control of Context-STR.",

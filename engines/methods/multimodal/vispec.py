@@ -21,7 +21,6 @@ from engines.methods.speculative._turn import EMITS, LANES, Target
 @method(
     "vispec",
     title="ViSpec",
-    family="multimodal",
     paper="arXiv:2509.15235",
     code="https://github.com/KangJialiang/ViSpec",
     summary="An adaptor compresses the picture for the draft: one token in place of all patches, and a vector that "

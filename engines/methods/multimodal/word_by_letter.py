@@ -20,7 +20,6 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
 @method(
     "word-by-letter",
     title="A word, letter by letter",
-    family="multimodal",
     paper="arXiv:2307.12270",
     summary="Reads the picture of a word one letter at a time, each forward looking at the picture and at what is "
     "written. The control of CPPD on the same encoder.",

@@ -44,7 +44,6 @@ MOST = 128
 @method(
     "rpc",
     title="RPC",
-    family="reasoning",
     paper="arXiv:2502.00511",
     summary="Samples several reasoning paths, drops the improbable ones, and adds up the model's own probability over "
     "those that reach the same answer.",

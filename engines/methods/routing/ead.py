@@ -57,7 +57,6 @@ class Relay(Record):
     "ead",
     title="Entropy Adaptive Decoding",
     own="after the abstract and reviews",
-    family="routing",
     paper="arXiv:2502.06833",
     summary="A small model writes while it is confident; a large one takes over when the rolling entropy rises.",
     needs={"large": "causal", "small": "causal"},

@@ -80,7 +80,6 @@ class Pause(Record):
 @method(
     "adadec",
     title="AdaDec",
-    family="sampling",
     paper="arXiv:2506.08980",
     summary="Greedy while the model is confident; where the entropy is high, the best few tokens are continued a "
     "little before one is written.",

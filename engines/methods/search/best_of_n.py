@@ -21,7 +21,6 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
 @method(
     "best-of-n",
     title="Best of n",
-    family="search",
     paper="arXiv:2110.14168",
     summary="Writes n whole solutions and takes the one that a reward model likes best.",
     needs={"target": "causal", "prm": part("prm")},

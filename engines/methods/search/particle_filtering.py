@@ -37,7 +37,6 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
 @method(
     "particle-filtering",
     title="Particle filtering",
-    family="search",
     paper="arXiv:2502.01618",
     summary="Writes n partial solutions step by step and draws after each step, by a reward model, which ones "
     "continue.",

@@ -58,7 +58,6 @@ class Anchor(NamedTuple):
 @method(
     "aggressive-decoding",
     title="Aggressive decoding",
-    family="speculative",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/IAD",
     summary="Pastes the text that is to be edited as a draft; only where the edit differs does it write token by "

@@ -47,7 +47,6 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
 @method(
     "dyspec",
     title="DySpec",
-    family="speculative",
     paper="arXiv:2410.11744",
     summary="The draft tree takes a new shape each round: the next sample goes where the drafter thinks the target is "
     "most likely to look.",

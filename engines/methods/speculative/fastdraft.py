@@ -102,7 +102,6 @@ def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bo
     "fastdraft",
     title="FastDraft",
     own="one draft at six moments of its training",
-    family="speculative",
     paper="arXiv:2411.11055",
     summary="A tiny draft trained for its target: the longer it was trained, the longer its guesses hold.",
     needs={"target": "causal", "grid": part("draft-grid")},

@@ -38,7 +38,6 @@ VERBS = {"filler": "fill", "target": "verify"}
 @method(
     "generalized-aggressive-decoding",
     title="Generalized aggressive decoding",
-    family="speculative",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
     summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ accepts near misses.",

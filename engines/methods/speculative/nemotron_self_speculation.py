@@ -52,7 +52,6 @@ class TwoRoles(Record):
 @method(
     "nemotron-self-speculation",
     title="Self-speculation (Nemotron-Labs-Diffusion)",
-    family="speculative",
     paper="arXiv:2607.05722",
     code="https://huggingface.co/nvidia/Nemotron-Labs-Diffusion-8B",
     summary="One network, two roles: it fills a block of masks in both directions, then checks it left to right.",

@@ -68,7 +68,6 @@ class AtOnce(Record):
 @method(
     "pearl",
     title="PEARL",
-    family="speculative",
     paper="arXiv:2408.11850",
     code="https://github.com/smart-lty/ParallelSpeculativeDecoding",
     summary="Drafter and target work at the same time: one writes the next block while the other verifies the last.",

@@ -24,8 +24,6 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
 @method(
     "prompt-lookup",
     title="Prompt lookup",
-    family="speculative",
-    paper="",
     code="https://github.com/apoorvumang/prompt-lookup-decoding",
     summary="Drafts by copying: what followed the last few tokens when they occurred earlier in the text.",
     needs="causal",

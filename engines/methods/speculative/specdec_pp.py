@@ -65,7 +65,6 @@ class Stopping(Record):
 @method(
     "specdec-pp",
     title="SpecDec++",
-    family="speculative",
     paper="arXiv:2405.19715",
     code="https://github.com/Kaffaljidhmah2/SpecDec_pp",
     summary="Drafts until a trained head predicts that a refusal has become likely, instead of a fixed number of "

@@ -29,7 +29,6 @@ from engines.methods.speculative._verify import Draft, Test, Verdict
 @method(
     "speculative-sampling",
     title="Speculative sampling",
-    family="speculative",
     paper="arXiv:2211.17192",
     code="https://github.com/huggingface/transformers",
     summary="A small model drafts a few tokens, the large one checks them in one forward and keeps those it would "

@@ -38,7 +38,6 @@ from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
     "stand-side-by-side",
     title="STAND side by side",
     own="after the abstract and reviews",
-    family="speculative",
     paper="arXiv:2506.04708",
     summary="Several samples of one prompt in every forward, each with a draft tree from what all of them have shown "
     "of the target.",

@@ -49,7 +49,6 @@ LISTED = 24  # rows of the table recorded per step
 @method(
     "token-recycling",
     title="Token Recycling",
-    family="speculative",
     paper="arXiv:2408.08696",
     code="https://github.com/Luowaterbi/TokenRecycling",
     summary="Guesses that were discarded are kept in a table and come back as a draft tree, verified in one forward.",

@@ -64,7 +64,6 @@ class Readers(Record):
 @method(
     "factorised-attention",
     title="Factorised attention beside its twins",
-    family="system",
     paper="arXiv:2507.19427",
     code="https://github.com/stepfun-ai/Step3",
     summary="Four networks that differ in their attention read one text: bytes of the cache and milliseconds of each.",

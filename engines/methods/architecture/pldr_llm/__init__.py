@@ -40,7 +40,6 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
 @method(
     "pldr-llm",
     title="PLDR-LLM: G-cache",
-    family="architecture",
     paper="arXiv:2502.13502",
     code="https://github.com/burcgokden/PLDR-LLM-with-KVG-cache",
     summary="Attention through a matrix G that a deep network computes from the prompt once; then G is kept and the "

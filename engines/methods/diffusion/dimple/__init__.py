@@ -72,7 +72,6 @@ def check(p: Params) -> None:
 @method(
     "dimple",
     title="Dimple",
-    family="diffusion",
     paper="arXiv:2505.16990",
     code="https://github.com/yu-rp/Dimple",
     summary="Write everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "

@@ -41,7 +41,6 @@ from engines.models.parts.filters import filter_of, read_filter
 @method(
     "learn2pd",
     title="Learn2PD + EoTP",
-    family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="A tiny trained filter says which proposals are final already, and the board is cut after the end mark. "

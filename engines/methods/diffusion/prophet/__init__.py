@@ -50,7 +50,6 @@ def check(p: Params) -> None:
 @method(
     "prophet",
     title="Prophet",
-    family="diffusion",
     paper="arXiv:2508.19982",
     code="https://github.com/pixeli99/Prophet",
     summary="LLaDA's loop, watched: when the logits of the answer's region are far enough apart, everything left is "

@@ -41,7 +41,6 @@ from engines.methods.speculative._verify import Draft
 @method(
     "chimera",
     title="Chimera",
-    family="heads",
     paper="arXiv:2402.15758",
     code="https://github.com/kafkayu/Chimera",
     summary="Guesses from the last three tokens and from one layer over the model's own states of the whole text.",

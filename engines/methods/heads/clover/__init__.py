@@ -42,7 +42,6 @@ from engines.methods.speculative._verify import Draft
     "clover",
     title="Clover",
     own="after the abstract, own wiring and training",
-    family="heads",
     paper="arXiv:2405.00263",
     summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",
     needs={"target": "layered", "drafter": part("clover-drafter")},

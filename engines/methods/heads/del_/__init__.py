@@ -46,7 +46,6 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the thresh
 @method(
     "del",
     title="DEL",
-    family="heads",
     paper="arXiv:2504.05598",
     code="https://github.com/hoenza/DEL",
     summary="Measures after every round which layer would have drafted right, and picks exit and draft length anew.",

@@ -43,7 +43,6 @@ from engines.methods.speculative._verify import Draft
     "hidden-transfer",
     title="Hidden Transfer",
     own="after the abstract, own layer and training",
-    family="heads",
     paper="arXiv:2404.12022",
     summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",
     needs={"target": "layered", "maps": part("transfer-maps")},

@@ -37,7 +37,6 @@ from engines.methods.speculative._verify import Draft
 @method(
     "ppd",
     title="PPD",
-    family="heads",
     paper="arXiv:2405.18628",
     code="https://github.com/hmarkc/parallel-prompt-decoding",
     summary="Three learned embeddings after each candidate make the frozen model guess ahead while it verifies.",

@@ -20,7 +20,6 @@ from engines.methods.speculative._turn import EMITS, LANES, Target
 @method(
     "msd",
     title="MSD",
-    family="multimodal",
     paper="arXiv:2505.14260",
     code="https://github.com/Lyn-Lucy/MSD",
     summary="A draft for a vision-language model: patches enter it as they are, words with the state before them; it "

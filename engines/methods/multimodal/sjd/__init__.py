@@ -30,7 +30,6 @@ from engines.methods.multimodal.sjd.window import Window, causes, chain, ended, 
 @method(
     "sjd",
     title="Speculative Jacobi decoding",
-    family="multimodal",
     paper="arXiv:2410.01699",
     code="https://github.com/tyshiwo1/Accelerating-T2I-AR-with-SJD",
     summary="The model's guesses of the last forward are the drafts of the next, tested so that the picture's "

@@ -62,7 +62,6 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
 @method(
     "read-me",
     title="Read-ME",
-    family="routing",
     paper="arXiv:2410.19123",
     summary="A dense model cut into experts by domain; a router that reads only token ids names one for all layers, "
     "ahead of the model.",

@@ -80,7 +80,6 @@ class Judged(Record):
     "judge-decoding",
     title="Judge decoding",
     own="after reviews of the paper, own judge",
-    family="speculative",
     paper="arXiv:2501.19309",
     summary="A small judge on the target's own state accepts good drafted tokens that the target would not have "
     "written. Lossless only at δ = 1.",

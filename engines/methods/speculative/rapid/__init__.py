@@ -42,7 +42,6 @@ LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, 
 @method(
     "rapid",
     title="RAPID",
-    family="speculative",
     paper="arXiv:2502.20330",
     code="https://github.com/John-AI-Lab/RAPID",
     summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "

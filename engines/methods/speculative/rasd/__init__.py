@@ -48,7 +48,6 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
     "rasd",
     title="RASD",
     own="after the abstract, own pruning rule",
-    family="speculative",
     paper="arXiv:2503.03434",
     summary="The drafter's tree and what was copied from the text, pruned by the drafter and merged into one tree for "
     "one forward.",

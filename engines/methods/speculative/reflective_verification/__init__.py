@@ -41,7 +41,6 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
     "reflective-verification",
     title="Reflective verification",
     own="after reviews of the paper, own wording of the prompt",
-    family="speculative",
     paper="arXiv:2505.18629",
     summary="After the draft the target reads a request to check it and the draft once more; both opinions together "
     "decide. Lossless only at α = 0.",

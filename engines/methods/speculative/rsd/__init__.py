@@ -51,7 +51,6 @@ def check(p: Params) -> None:
     "rsd",
     title="RSD",
     own="after the abstract",
-    family="speculative",
     paper="arXiv:2402.14160",
     summary="A tree of drafts whose siblings always differ, because they are drawn without replacement, verified one "
     "after the other.",

@@ -47,7 +47,6 @@ from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
     "stand",
     title="STAND",
     own="after the abstract and reviews",
-    family="speculative",
     paper="arXiv:2506.04708",
     summary="The target's distributions after every n-gram are remembered, and later samples of the same prompt are "
     "drafted from them.",

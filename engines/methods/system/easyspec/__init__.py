@@ -38,7 +38,6 @@ MOST, WIDEST, ENDS = 8, 7, 3
     "easyspec",
     title="EasySpec",
     own="after the abstract and reviews, on one device",
-    family="system",
     paper="arXiv:2502.02493",
     summary="The draft's layers attend in groups, all from the state that entered the group; one exact forward per "
     "round corrects its cache.",

@@ -62,7 +62,6 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     "mirror-sd",
     title="Mirror-SD",
     own="second device modelled",
-    family="system",
     paper="arXiv:2510.13161",
     summary="From half-way up the target tells the draft its guesses; windows for all of them are written while its "
     "upper layers run.",

@@ -48,7 +48,6 @@ LENGTH, TREE = "length", "tree"
     "specmemo",
     title="SpecMemo",
     own="after the abstract, own plan of memory",
-    family="system",
     paper="arXiv:2506.01986",
     summary="Every byte of tree speculation is written down, and the largest tree is used that fits a budget.",
     needs="causal",
