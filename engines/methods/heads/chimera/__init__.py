@@ -32,8 +32,7 @@ from engines.kit import (
 )
 from engines.methods.heads._rankings import vocabulary_of
 from engines.methods.heads._template import likeliest, parents_of, ranks_of
-from engines.methods.heads.chimera.drafter import Drafter
-from engines.methods.heads.chimera.fusing import Fusing, fusing_of
+from engines.methods.heads.chimera.drafter import Drafter, Fusing, fusing_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 

@@ -32,15 +32,16 @@ from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
     WITH_SUFFIX,
+    Suffixes,
     check,
     drafted,
     entries,
     groups,
     lengths,
     remember,
+    sample_step,
 )
 from engines.methods.speculative.stand.store import Store, overlaps
-from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
 
 
 @method(
