@@ -20,7 +20,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     residual,
-    torch,
+    uniform,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
@@ -98,11 +98,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def sample(p: Tensor, temperature: float, rng: Generator) -> int:
     """A token from p [V]; at temperature 0 the one that p is, and no random number is used."""
     return draw(p, rng) if temperature else int(p.argmax())
-
-
-def uniform(rng: Generator) -> float:
-    """A number from U(0, 1)."""
-    return float(torch.rand((), dtype=torch.float64, generator=rng))
 
 
 def leftover(p: Tensor, q: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     from engines.models.networks.exits import Past  # these need torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers
-    drafter, accuracy = chosen(models.drafter, p.link)
+    drafter, accuracy = drafter_for(models.drafter, p.link)
     drafter, past = drafter.to(model.record.device), Past()
     vocabulary = vocabulary_of(models.drafter, model.record.device)
     control = Control(model.unbooked(), drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
@@ -84,7 +84,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
             last_only = p.memory == "last"
-            draft, ranked, looked = grown(
+            draft, ranked, looked = regressive_tree(
                 model.playing("draft"), drafter, vocabulary, a, known, parents[: len(known)], ids, last_only
             )
         base = target.cache.length
@@ -104,7 +104,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         a, ranked, looked = states[-1] if ids == iteration.ids else None, {}, {}
 
 
-def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
+def drafter_for(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
     """The drafter of a part and its accuracies [K][RANKS]; without the link the control. Raises UserError where the
     part has no control."""
     from engines.models.networks.clover_drafter import CONTROL, drafter_of
@@ -118,7 +118,7 @@ def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
     return drafter, accuracy.tolist()
 
 
-def grown(
+def regressive_tree(
     model: Any,
     drafter: Any,
     vocabulary: Tensor | None,
