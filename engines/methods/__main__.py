@@ -11,9 +11,9 @@ from engines.driver.show import show
 
 
 def main(arguments: list[str]) -> None:
-    """Decode with the method of that slug. Raises UserError where there is none, or a model without a prompt."""
+    """Decode with the method of that slug. Raises UserError where there is none."""
     if len(arguments) not in (1, 3):
-        raise UserError("name a method, as in `python -m engines.methods dyspec`, and perhaps a model and a prompt.")
+        sys.exit("usage: python -m engines.methods SLUG [MODEL PROMPT]")
     slug, *given = arguments
     get_method(slug)
     if given:
