@@ -76,12 +76,6 @@ def guided(
     return free + s * (asked - free)
 
 
-def ended(tokens: Sequence[int], ends: frozenset[int]) -> list[int]:
-    """Tokens up to the first end mark."""
-    last = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-    return list(tokens[: last + 1])
-
-
 def causes(iteration: Iteration, drafts: Sequence[int]) -> list[str]:
     """Why each committed token stands there."""
     own = "bonus" if iteration.accepted == len(drafts) else "correction"
