@@ -132,7 +132,7 @@ class Target:
         """The round with this outcome. The cache then holds the text but its last token. at: the place of each row of
         the draft among all that were fed behind the text, if there were others between them."""
         ids, draft, chain, c = rows.ids, rows.draft, rows.chain, rows.c
-        read = verdict.path[: len(rows.z)]  # a chain may end in a row that the target has not read
+        read = [row for row in verdict.path if row < len(rows.z)]  # the last one kept may not have been read
         self.cache.keep(len(ids) - 1 - c, [*range(c), *(c + (r if at is None else at[r]) for r in read)])
         gained = emitted_tokens(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
