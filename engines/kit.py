@@ -41,6 +41,7 @@ from engines.core.sampling import (
     residual,
     token_probability,
     top_ids,
+    uniform,
     within_mass,
     within_rank,
     without,

@@ -139,8 +139,8 @@ def method(
     slug: str,
     *,
     title: str,
-    family: str,
-    paper: str,
+    family: str = "",
+    paper: str = "",
     summary: str,
     needs: str | Mapping[str, str | PartNeed],
     params: Sequence[Param],
@@ -160,9 +160,10 @@ def method(
     costs: bool = False,
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
-    """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
-    parameters with which it does (of several such mappings each is enough). lanes: by name, a unit or a `LaneInfo`.
-    Sentences may stand in the paper's file (`engines.core.sentences`). Raises ValueError for contradictions."""
+    """Declare the decorated generator as a method. family: by default the folder that it ships in. lossless: whether it
+    gives its baseline's output, or the values of parameters with which it does (of several such mappings each is
+    enough). lanes: by name, a unit or a `LaneInfo`. Sentences may stand in the paper's file (`engines.core.sentences`).
+    Raises ValueError for contradictions."""
     emits, own_records = _emitted(slug, emits, records or {})
     if len({p.name for p in params}) != len(params):
         raise ValueError(f"method '{slug}' declares a parameter twice")
@@ -201,7 +202,15 @@ def method(
         parts=parts,
         drafters=drafters,
     )
-    return lambda decode: Method(info, decode, check)
+    return lambda decode: Method(msgspec.structs.replace(info, family=family or _home(slug, decode)), decode, check)
+
+
+def _home(slug: str, decode: Decode) -> str:
+    """The folder of `engines/methods` that a method ships in. Raises ValueError for one that lies elsewhere."""
+    module = decode.__module__.split(".")
+    if module[:2] != ["engines", "methods"]:
+        raise ValueError(f"method '{slug}' names no family; write family='own' in @method(...)")
+    return module[2]
 
 
 def _check_beside(slug: str, roles: Mapping[str, str], beside: Collection[str], optional: Collection[str]) -> None:

@@ -44,8 +44,12 @@ def gumbel_argmax(z: Tensor, temperature: float, rng: Generator, rows: Tensor | 
 
 def draw(p: Tensor, rng: Generator) -> int:
     """One token from the distribution p [V] by inverse CDF in token order."""
-    v = torch.rand((), dtype=torch.float64, generator=rng).item()
-    return inverse_cdf(p, v)
+    return inverse_cdf(p, uniform(rng))
+
+
+def uniform(rng: Generator) -> float:
+    """A number from U(0, 1)."""
+    return float(torch.rand((), dtype=torch.float64, generator=rng))
 
 
 def inverse_cdf(p: Tensor, v: float) -> int:

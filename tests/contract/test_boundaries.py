@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import engines
+from engines.methods import __main__ as command
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARING = {"method", "Int", "Float", "Bool", "Choice", "Text", "Code", "LaneInfo"}
@@ -324,11 +325,24 @@ def test_names_say_what_a_thing_is():
     assert not MODULES & {Path(path).stem for path in product}
 
 
-def test_a_methods_folder_is_flat_and_runs_by_itself():
+def test_a_methods_folder_is_flat():
     folders = [path.parent for path in METHODS.glob("*/*/__init__.py")]
     assert not [one for one in folders if any(part.is_dir() and part.name != "__pycache__" for part in one.iterdir())]
-    silent = [one.name for one in folders if not (one / "__main__.py").is_file()]
-    assert not silent, f"`python -m` finds no __main__.py in {silent}"
+
+
+def test_every_method_runs_by_its_slug_in_a_terminal(monkeypatch, capsys):
+    """With what the gallery shows of it, or with a model and a prompt."""
+    shown = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "show", lambda slug, model, prompt, **params: shown.update({slug: (model, prompt)}))
+        for info in engines.list_methods():
+            command.main([info.slug])
+    assert set(shown) == {info.slug for info in engines.list_methods()} and all(map(all, shown.values()))
+    command.main(["greedy", "tiny-ar-l", "add: 4 + 8"])
+    assert " tokens in " in capsys.readouterr().out
+    for given, refusal in (([], SystemExit), (["greedy", "tiny-ar-l"], SystemExit), (["nothing"], engines.UserError)):
+        with pytest.raises(refusal):
+            command.main(given)
 
 
 def test_what_methods_share_has_several_users():

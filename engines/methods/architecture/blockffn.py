@@ -25,12 +25,11 @@ from engines.kit import (
     max_new_tokens,
     method,
     pack_routing,
-    show,
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
-from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
 
 MOST = 32  # tokens of a draft
 
@@ -38,7 +37,6 @@ MOST = 32  # tokens of a draft
 @method(
     "blockffn",
     title="BlockFFN",
-    family="architecture",
     paper="arXiv:2507.08771",
     code="https://github.com/thunlp/BlockFFN",
     summary="Verifies copied drafts in one forward that reads only the experts which some token of the chunk uses.",
@@ -59,22 +57,19 @@ MOST = 32  # tokens of a draft
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step. Before each the cache holds all ids but the last."""
-    model, ids, end = models.target, prompt, len(prompt) + p.max_new_tokens
-    cache, twin = model.new_cache(end + MOST), Twin(models, end + MOST)
-    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
-        n = min(p.draft_length, end - len(ids) - 1)
+    model, ids, target = models.target, prompt, Target(models.target, prompt, p, rows=MOST)
+    cache, twin = target.cache, Twin(models, target.end + MOST)
+    while target.unfinished(ids):
+        n = min(p.draft_length, target.room(ids))
         matches = [m for m in find(np.array(ids), ids, p.longest, 1, n, model.eos_ids, slice(1)) if m.tokens]
         copied = matches[0].tokens if matches else ()
         draft = Draft.of([ids[-1], *copied], range(-1, len(copied)), "retrieval")
-        base, chain = cache.length, ids[cache.length : -1]
-        rows, routings = [*chain, *draft.tokens], list[Routing]()
+        base, routings = cache.length, list[Routing]()
+        rows = [*ids[base:-1], *draft.tokens]
         x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=routings.append))
         z = model.unembed(x, predicts=base + 1)  # [c + 1 + n, V]
-        c = len(chain)
-        verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
-        iteration = Turn(ids, draft, verdict, z[c:], z[:c], emitted_tokens(draft, verdict)[: end - len(ids)], chain)
+        iteration = target.judge(ids, draft, z, run.rng)
         positions, beside = range(base, base + len(rows)), twin.read(rows, base) if run.detail != "none" else []
-        cache.crop(min(cache.length, len(iteration.ids) - 1))
         U = reading(routings, model.mixtures)
         facts = iteration.facts(
             union=U.union,
@@ -124,7 +119,3 @@ class Twin:
             return {}
         U = reading(routings, self.model.mixtures)
         return {"twin_union": U.union, "twin_bytes_read": U.bytes_read}
-
-
-if __name__ == "__main__":
-    show("blockffn", "tiny-blockffn", "python: class Robot(size: int, owner: str)")

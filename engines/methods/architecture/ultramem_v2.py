@@ -36,7 +36,6 @@ from engines.kit import (
     method,
     pack_routing,
     pack_slots,
-    show,
     token_probability,
     torch,
 )
@@ -48,7 +47,6 @@ MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
 @method(
     "ultramem-v2",
     title="UltraMemV2",
-    family="architecture",
     paper="arXiv:2508.18756",
     code="https://github.com/ZihaoHuang-notabot/Ultra-Sparse-Memory-Network",
     summary="Reads a few slots of a large table in every layer, and counts what several tokens together read of it.",
@@ -70,6 +68,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, ids, end = models.target, prompt, len(prompt) + p.max_new_tokens
     cache, text, beside = model.new_cache(end), Text(model.memories), Beside(models, end)
     K, L = model.memories[0].keys, len(model.memories)
+    always = sum(table.always_bytes for table in model.memories)  # keys, projections and feed-forward parts, all layers
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         base, rows, read = cache.length, ids[cache.length :], list[SlotsRead]()
         taps = Taps(memory=read.append, slots=min(p.slots, K))
@@ -79,13 +78,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         new, positions = text.add(read, base), range(base, base + len(rows))
         together = text.chunk(p.chunk)
         facts = {"new_slots": new, "union": together.union, "bytes_read": together.bytes_read}
-        facts |= constants(model) | strength(read)
+        facts |= {"slot_bytes": model.memories[0].slot_bytes, "always_bytes": always}
+        facts |= strength(read)
         lanes = {"confidence": (at, chance), "entropy": (at, entropy(z))}
         routing = pack_slots(read, K, positions)
         note = f"{new} of {len(rows) * L * min(p.slots, K)} slots are read for the first time."
         if p.twins:
             without = beside.read(ids, base)
-            chance_without = probability(without, token)
+            chance_without = float(token_probability(without, torch.tensor([token], device=without.device)))
             lanes["without memory"] = (at, [chance_without])
             facts |= {
                 "mixture_bytes": beside.chunk(p.chunk),
@@ -104,13 +104,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             note=note,
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
-
-
-def constants(model: object) -> dict[str, float]:
-    """What counting bytes needs: those of a slot, and those that every forward reads of keys, projections and
-    feed-forward parts, in all layers."""
-    tables = model.memories  # type: ignore[attr-defined]
-    return {"slot_bytes": tables[0].slot_bytes, "always_bytes": sum(table.always_bytes for table in tables)}
 
 
 def strength(read: list[SlotsRead]) -> dict[str, float]:
@@ -196,12 +189,3 @@ class Beside:
         unions = [int(torch.stack(layer).any(0).sum()) for layer in layers]
         sizes = [table.expert_bytes for table in self.mixture.mixtures]
         return self.router_bytes + sum(U * size for U, size in zip(unions, sizes, strict=True))
-
-
-def probability(z: Tensor, token: int) -> float:
-    """Of one token in logits [1, V]."""
-    return float(token_probability(z, torch.tensor([token], device=z.device)))
-
-
-if __name__ == "__main__":
-    show("ultramem-v2", "tiny-ultramem", "fact: Ada Raven")

@@ -25,7 +25,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     top_ids,
     torch,
 )
@@ -34,8 +33,6 @@ from engines.kit import (
 @method(
     "beam",
     title="Beam search",
-    family="baselines",
-    paper="",
     summary="The few most likely continuations side by side, one forward for all of them; the best one that ends is "
     "written.",
     needs="causal",
@@ -156,7 +153,3 @@ def distinct(paths: Paths) -> list[Path]:
             paths.drop(path, "pruned")
         seen.add(text)
     return paths.living
-
-
-if __name__ == "__main__":
-    show("beam", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -11,7 +11,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 
@@ -19,8 +18,6 @@ from engines.kit import (
 @method(
     "greedy",
     title="Greedy autoregressive",
-    family="baselines",
-    paper="",
     summary="One token per forward pass, always the most likely one. What every lossless method of the causal side "
     "must reproduce.",
     needs="causal",
@@ -54,7 +51,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             ids,
             cache,
         )
-
-
-if __name__ == "__main__":
-    show("greedy", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -37,7 +37,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
 )
@@ -87,7 +86,6 @@ class Boundary(Record):
 @method(
     "adablock",
     title="AdaBlock-dLLM",
-    family="diffusion",
     paper="arXiv:2509.26432",
     code="https://github.com/lgxi24/AdaBlock-dLLM",
     summary="Blocks end where the model already sees the end of a line, instead of after a fixed number of tokens.",
@@ -227,7 +225,3 @@ def _ids(p: Params) -> set[int]:
             f"delimiter_ids={p.delimiter_ids[:40]} is not a list of token ids; give numbers separated by commas, or "
             "nothing."
         ) from None
-
-
-if __name__ == "__main__":
-    show("adablock", "tiny-dlm", "add: 457 + 86")

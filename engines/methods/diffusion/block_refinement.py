@@ -41,8 +41,6 @@ from engines.methods.diffusion._canvases import (
 @method(
     "block-refinement",
     title="Block refinement",
-    family="diffusion",
-    paper="",
     code="https://github.com/huggingface/diffusers",
     summary="The most confident tokens of a canvas of noise are written; a more confident proposal may replace them.",
     needs="canvas",

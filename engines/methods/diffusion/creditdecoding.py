@@ -37,7 +37,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
     torch,
@@ -80,7 +79,6 @@ class Credits(Record):
 @method(
     "creditdecoding",
     title="CreditDecoding",
-    family="diffusion",
     paper="arXiv:2510.06133",
     code="https://github.com/inclusionAI/dInfer",
     summary="A threshold decoder that remembers: steady guesses earn credit and cross the threshold earlier.",
@@ -201,7 +199,3 @@ def note(causes: list[str]) -> str:
         if "top1" in causes
         else "Above the threshold without credit."
     )
-
-
-if __name__ == "__main__":
-    show("creditdecoding", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -49,8 +49,6 @@ CLEAN, STAY, NOISE = 0, 1, 2
 @method(
     "discrete-ddim",
     title="Discrete DDIM",
-    family="diffusion",
-    paper="",
     code="https://github.com/huggingface/diffusers",
     summary="Each position takes the proposed token, keeps its own or gets noise, as noising in reverse has it.",
     needs="canvas",

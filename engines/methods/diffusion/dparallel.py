@@ -28,7 +28,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
@@ -38,7 +37,6 @@ from engines.methods.diffusion._forward import some
 @method(
     "dparallel",
     title="dParallel rule",
-    family="diffusion",
     paper="arXiv:2509.26488",
     code="https://github.com/czg1225/dParallel",
     summary="Writes all masks of the block whose entropy is low enough, and always the lowest; made for models that "
@@ -88,7 +86,3 @@ def certain(H: Tensor, tau: float) -> Tensor:
     """Indices of the lowest entropy and of all others with H <= tau, the lowest first. H [m]."""
     order = H.argsort(stable=True)
     return order[: max(1, int((tau >= H).sum()))]
-
-
-if __name__ == "__main__":
-    show("dparallel", "tiny-dlm", "sort: Mia, Leo, Ada")

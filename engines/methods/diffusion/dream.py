@@ -32,7 +32,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
 )
@@ -72,7 +71,6 @@ def check(p: Params) -> None:
 @method(
     "dream",
     title="Dream",
-    family="diffusion",
     paper="arXiv:2508.15487",
     code="https://github.com/DreamLM/Dream",
     summary="A time schedule says how many masks are freed at each step, an order says which: random, most probable, "
@@ -171,7 +169,3 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
         f"The time schedule frees {freed:.1%} of {many(masks, 'mask')}, "
         f"{f'that is {filled}: {BEST[alg]}' if filled else 'less than one'}."
     )
-
-
-if __name__ == "__main__":
-    show("dream", "tiny-dlm", "sort: Mia, Leo, Ada", steps=12)

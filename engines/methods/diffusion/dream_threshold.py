@@ -25,7 +25,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
 )
@@ -49,7 +48,6 @@ def check_shares(p: Params) -> None:
 @method(
     "dream-threshold",
     title="Dream with Fast-dLLM threshold",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Dream with an equal share of tokens per step, of which only the confident ones and the best are kept; "
@@ -114,7 +112,3 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             )
             x = run.apply_edit(edit, x)
             i += 1
-
-
-if __name__ == "__main__":
-    show("dream-threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -44,7 +44,6 @@ from engines.methods.diffusion._canvases import (
 @method(
     "entropy-bound",
     title="Entropy bound",
-    family="diffusion",
     paper="arXiv:2505.24857",
     code="https://github.com/huggingface/transformers",
     summary="Each forward accepts the tokens of lowest entropy up to a bound on their sum; the rest is noise again.",

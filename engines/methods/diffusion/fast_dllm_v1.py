@@ -28,7 +28,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
@@ -42,7 +41,6 @@ TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
 @method(
     "threshold",
     title="Fast-dLLM threshold",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Every forward writes all masks of the block whose confidence reaches the threshold, and always the best "
@@ -69,7 +67,6 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
 @method(
     "factor",
     title="Fast-dLLM factor",
-    family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="The more masks are confident together, the more are written: the n-th best needs a confidence of 1 - f "
@@ -154,7 +151,3 @@ def within_factor(conf: Tensor, f: float) -> tuple[Tensor, list[str]]:
     n = next((i for i in range(1, m) if c[i] < 1 - f / (i + 2)), m - 1)  # 0-based place of the first failure
     kept = m if n == m - 1 else n
     return order[:kept], ["top1"] + ["factor"] * (kept - 1)
-
-
-if __name__ == "__main__":
-    show("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

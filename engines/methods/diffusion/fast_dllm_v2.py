@@ -36,7 +36,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     torch,
     within_mass,
 )
@@ -48,7 +47,6 @@ TOP_P = 0.95  # official, where a temperature is set
 @method(
     "fast-dllm-v2",
     title="Fast-dLLM v2",
-    family="diffusion",
     paper="arXiv:2509.26328",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Block diffusion with an exact cache of finished blocks: only the open block is fed, or only a part of it.",
@@ -175,7 +173,3 @@ def propose(z: Tensor, p: Params, run: Recorder) -> tuple[Tensor, Tensor]:
 def ended(x: Tensor, start: int, first_mask: int, eos_ids: frozenset[int]) -> bool:
     """Step 3a: whether an end mark stands in the answer with everything before it known."""
     return any(token in eos_ids for token in x[start:first_mask].tolist())
-
-
-if __name__ == "__main__":
-    show("fast-dllm-v2", "tiny-blockdlm", "add: 457 + 86")

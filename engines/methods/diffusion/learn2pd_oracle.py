@@ -25,28 +25,17 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     token_probability,
     torch,
 )
 from engines.methods.diffusion._forward import Forward
-from engines.methods.diffusion.learn2pd.board import (
-    LANES,
-    SHARED,
-    Proposed,
-    check_filter,
-    facts,
-    note,
-    with_cut,
-)
-from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
+from engines.methods.diffusion.learn2pd.board import LANES, SHARED, Filtering, Judged, Proposed, check_filter, commit
 from engines.models.parts.filters import filter_of, read_filter
 
 
 @method(
     "learn2pd-oracle",
     title="Learn2PD's oracle",
-    family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="What a perfect filter would write: every proposal that agrees with the text of one token per forward. "
@@ -67,15 +56,13 @@ from engines.models.parts.filters import filter_of, read_filter
     check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """y is the reference, right [b] where the block's proposals are y's, q [b] what the filter says, e the last
-    position."""
+    """y is the reference, right [b] where the block's proposals are y's."""
     x, y = yield from reference(model, run.canvas(p.max_new_tokens, model.record.device), p, run)  # [L], [G + prompt]
     before: tuple[int, list[int]] = (-1, [])  # the block and its proposals one forward ago
     filter_at, forward = cache(lambda path: read_filter(path) if path else filter_of(model.record)), Forward(model)
     while len(mask_positions(x, model.mask_id)):
-        L, f = len(x), Proposed.of(model, forward, x, p, run)
+        f = Proposed.of(model, forward, x, p, run)
         x0, right, now = f.x0, f.x0[f.a : f.b] == y[f.a : f.b], (f.a, f.x0[f.a : f.b].tolist())
-        g = q = None
         if p.decides == "oracle":
             accept, cause = f.hidden & right, "oracle"
             stuck = now == before if p.temperature == 0 else not accept.any()
@@ -83,32 +70,12 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 accept, cause = f.hidden, "reference"
                 known = f.hidden & (y[f.a : f.b] != model.mask_id)
                 x0[f.a : f.b] = torch.where(known, y[f.a : f.b], x0[f.a : f.b])
-            ready = accept
+            judged, agree = Judged(None, None, accept, accept), accept
         else:
             g = filter_at(p.filter) if p.accept_thres < 1 else None
-            q = g(f.c) if g else None  # [b]
-            accept = f.hidden & (q > p.accept_thres) if q is not None else torch.zeros_like(f.hidden)
-            ready, cause = f.accepted_positions(accept), "filter"
-        e, sure = f.cut(accept, p, L)
-        chosen = f.a + ready.nonzero()[:, 0]
-        x[chosen] = x0[chosen]
-        x = x[: e + 1]
-        causes = [cause if yes else "top1" for yes in accept[chosen - f.a].tolist()]
-        agree = accept if p.decides == "oracle" else right
-        edit = yield run.step(
-            records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L, agree)},
-            commits=with_cut(chosen.tolist(), x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
-            scores=lambda: {
-                **({"filter": (range(f.a, f.b), q)} if q is not None else {}),
-                "confidence": f.confidences(),
-                "oracle": (range(f.a, f.b), right),
-            },
-            thresholds={"filter": p.accept_thres},
-            candidates=lambda: (f.masks, f.z),
-            spans=f.marked(e, sure, L),
-            facts=facts(int(f.E.sum()), L - 1 - e, sure, f.hidden, ready, right, cause == "filter"),
-            note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if before[0] < 0 else None) + f.note,
-        )
+            judged, agree, cause = Judged.by_filter(f, g, p.accept_thres), right, "filter"
+        x, step = commit(x, f, judged, p, run, first=before[0] < 0, cause=cause, right=right, agree=agree)
+        edit = yield step
         before = now
         x, y = run.apply_edit(edit, x), allowed(y, edit, model.mask_id)
 
@@ -146,7 +113,3 @@ def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
         if position < len(y) and int(y[position]) in tokens:
             y[position] = mask_id
     return y
-
-
-if __name__ == "__main__":
-    show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", decides="oracle")

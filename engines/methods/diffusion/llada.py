@@ -26,7 +26,6 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
-    show,
     token_probability,
     torch,
     transfer_schedule,
@@ -52,7 +51,6 @@ def check(p: Params) -> None:
 @method(
     "llada",
     title="LLaDA base",
-    family="diffusion",
     paper="arXiv:2502.09992",
     code="https://github.com/ML-GSAI/LLaDA",
     summary="Masked diffusion with a fixed schedule: every forward keeps the planned number of most confident (or "
@@ -76,7 +74,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     """LLaDA's `generate`, with Fast-dLLM's caches."""
     G, b, S = p.max_new_tokens, p.block_length, p.steps or p.max_new_tokens
     x = run.canvas(G, model.record.device)  # [L]
-    forward = Forward(model)
+    forward, given = Forward(model), torch.arange(len(x), device=x.device) < len(prompt)
     for start in range(len(prompt), len(prompt) + G, b):
         end = start + b
         plan = transfer_schedule(
@@ -89,7 +87,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             n = plan[i] if i < len(plan) else 1
             masks = mask_positions(x, model.mask_id)
             distributions = (
-                guided(model, x, len(prompt), p.cfg_scale) if p.cfg_scale else forward(x, masks, (start, end), p.cache)
+                Distributions(guided(model, x, given, p.cfg_scale), 0, len(x))
+                if p.cfg_scale
+                else forward(x, masks, (start, end), p.cache)
             )
             masks = masks[masks < distributions.end]  # those that were fed
             inside = masks[masks < end]  # [m], they come first
@@ -117,14 +117,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             x = run.apply_edit(edit, x)
 
 
-def guided(model: MaskedLM, x: Tensor, prompt_length: int, w: float) -> Distributions:
-    """Step 3's guidance: u + (w + 1)(c - u), where u sees a masked prompt. One forward of two rows."""
-    blind = x.clone()
-    blind[:prompt_length] = model.mask_id
-    c, u = model(torch.stack([x, blind]))
+def guided(model: MaskedLM, x: Tensor, given: Tensor, w: float) -> Tensor:
+    """Step 3's guidance, logits [L, V]: u + (w + 1)(c - u), where u does not see what is given [L], such as the prompt.
+    One forward of two rows; without guidance c alone."""
+    if w == 0:
+        return model(x)
+    c, u = model(torch.stack([x, x.masked_fill(given, model.mask_id)]))
     z = u + (w + 1) * (c - u)
-    return Distributions(z.masked_fill(z.isnan(), -torch.inf), 0, len(x))  # a logit of -inf in both rows
-
-
-if __name__ == "__main__":
-    show("llada", "tiny-dlm", "sort: Mia, Leo, Ada")
+    return z.masked_fill(z.isnan(), -torch.inf)  # a logit of -inf in both rows

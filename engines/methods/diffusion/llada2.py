@@ -25,7 +25,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
@@ -35,7 +34,6 @@ from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP
 @method(
     "llada2",
     title="LLaDA2.0",
-    family="diffusion",
     paper="arXiv:2512.15745",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="Blocks from left to right; each forward writes all masks above a threshold, and never fewer than a plain "
@@ -99,7 +97,3 @@ def fill(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: Par
 def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
     """Whether an end mark stands in the answer so far, [n]."""
     return any(token in eos_ids for token in answer.tolist())
-
-
-if __name__ == "__main__":
-    show("llada2", "tiny-blockdlm", "add: 457 + 86")

@@ -27,7 +27,6 @@ from engines.kit import (
     Tensor,
     max_new_tokens,
     method,
-    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
@@ -37,7 +36,6 @@ from engines.methods.diffusion._open_block import OpenBlock
 @method(
     "llada21",
     title="LLaDA2.1",
-    family="diffusion",
     paper="arXiv:2602.08676",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="Blocks from left to right; one forward writes masks above one threshold and replaces written tokens above "
@@ -86,7 +84,3 @@ def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
     """Whether an end mark stands in the answer with everything before it written. x [L]."""
     answer = x[P:].tolist()
     return any(t in model.eos_ids for t in answer[: answer.index(model.mask_id) if model.mask_id in answer else None])
-
-
-if __name__ == "__main__":
-    show("llada21", "tiny-blockdlm", "sort: Ella, Alan, Vera, Finn, Zoe, Fred")

@@ -38,7 +38,6 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    show,
     slider,
     token_probability,
     torch,
@@ -76,7 +75,6 @@ class Leaps(Record):
 @method(
     "localleap",
     title="LocalLeap",
-    family="diffusion",
     paper="arXiv:2510.07081",
     code="https://github.com/friedrichor/LocalLeap",
     summary="Very confident tokens are anchors: within a few positions of one, a lower threshold is enough.",
@@ -190,7 +188,3 @@ def note(causes: list[str], masks: int, filled: int) -> str:
     return f"{anchored}, {follow}." + (
         f" The block holds an end mark: {many(filled, 'mask')} after it filled." if filled else ""
     )
-
-
-if __name__ == "__main__":
-    show("localleap", "tiny-dlm", "add: 457 + 286")

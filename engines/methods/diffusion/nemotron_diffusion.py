@@ -31,7 +31,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     torch,
     transfer_schedule,
 )
@@ -90,7 +89,6 @@ class Block:
 @method(
     "nemotron-diffusion",
     title="Block diffusion (Nemotron-Labs-Diffusion)",
-    family="diffusion",
     paper="arXiv:2607.05722",
     code="https://huggingface.co/nvidia/Nemotron-Labs-Diffusion-8B",
     summary="Blocks filled in both directions after a causal cache: full ones are read again, left to right.",
@@ -154,19 +152,14 @@ def read(model: TwoWayLM, ids: list[int], cache: Any, run: Recorder, causal: boo
         return run.step(facts={"kept": len(rows)}, note=f"{many(len(rows), 'token')} read in both directions."), []
     z = model.extend(rows, cache, last_only=True).logits  # [1, V]
     z[:, model.mask_id] = -torch.inf
-    return free(run, ids, z, f"{many(len(rows), 'token')} read causally; the last row gives a token.", len(rows))
-
-
-def free(run: Recorder, ids: list[int], z: Any, note: str, rows: int) -> tuple[Any, list[int]]:
-    """The step of a causal reading of the prompt, whose last row writes a token."""
     chance, token = z.softmax(-1).max(-1)
     at = [len(ids)]
     step = run.step(
         commits=(at, token, "autoregressive", chance),
         scores=lambda: {"confidence": (at, chance)},
         candidates=lambda: (at, z),
-        facts={"kept": rows},
-        note=note,
+        facts={"kept": len(rows)},
+        note=f"{many(len(rows), 'token')} read causally; the last row gives a token.",
     )
     return step, token.tolist()
 
@@ -211,7 +204,3 @@ def kept(
         f"{many(size, 'token')} of text.",
     )
     return step, new[:size]
-
-
-if __name__ == "__main__":
-    show("nemotron-diffusion", "tiny-two-way", "add: 457 + 86")

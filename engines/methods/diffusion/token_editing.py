@@ -19,7 +19,6 @@ from engines.kit import (
     block_of,
     max_new_tokens,
     method,
-    show,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 
@@ -27,7 +26,6 @@ from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, 
 @method(
     "token-editing",
     title="Token editing",
-    family="diffusion",
     paper="arXiv:2602.08676",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="LLaDA2.1's rule on a board that is seen as a whole: one forward writes masks and replaces written tokens.",
@@ -60,7 +58,3 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             at, post = min(a, *touched), 0
         elif filled and not edits:
             at, post = b, 0
-
-
-if __name__ == "__main__":
-    show("token-editing", "tiny-dlm", "latin: B S I")

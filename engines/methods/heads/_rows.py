@@ -39,16 +39,14 @@ class Drafter:
 
     def learn(self, iteration: Turn) -> None:
         """Take the target's states of a round: of the text that was fed with it, and of the accepted path."""
-        path = iteration.verdict.path
-        for new in (iteration.hidden_chain, {i: h[path] for i, h in iteration.hidden.items()}):
-            states = self.source.states(new)
-            end = self.known + len(states)
-            if self.S is None or end > len(self.S):
-                room = states.new_empty(2 * end, states.shape[-1])
-                if self.S is not None:
-                    room[: self.known] = self.S[: self.known]
-                self.S = room
-            self.S[self.known : end], self.known = states, end
+        states = self.source.states(iteration.states)
+        end = self.known + len(states)
+        if self.S is None or end > len(self.S):
+            room = states.new_empty(2 * end, states.shape[-1])
+            if self.S is not None:
+                room[: self.known] = self.S[: self.known]
+            self.S = room
+        self.S[self.known : end], self.known = states, end
 
     def read(self, ids: Sequence[int], k: int) -> None:
         """Read what is new of the text: row t is the token t + 1 with the state at t. A tree below `ids` may follow,

@@ -6,10 +6,13 @@ children of different parents at one depth share their candidates.
 
 Letters: a[d][r] the measured chance that guess r of head d is right, n nodes without the root."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 from engines.kit import GuessSource
+from engines.methods.heads._rankings import Ranking
+from engines.methods.speculative._verify import Draft
 
 Path = tuple[int, ...]
 
@@ -38,6 +41,11 @@ def parents_of(paths: Iterable[Path]) -> tuple[list[Path], list[int]]:
     return ordered, [row[path[:-1]] if path else -1 for path in ordered]
 
 
+def ranks_of(paths: Sequence[Path]) -> list[int]:
+    """Rank of each row among the guesses that it was taken from, -1 for the root."""
+    return [path[-1] if path else -1 for path in paths]
+
+
 def filled(paths: Sequence[Path], root: int, guesses: Sequence[Sequence[int]]) -> list[int]:
     """Tokens of the rows: the root's, and for every path the guess of its depth at its last rank."""
     return [guesses[len(path) - 1][path[-1]] if path else root for path in paths]
@@ -50,3 +58,31 @@ def from_heads(paths: Sequence[Path], ranked: Sequence[list[int]], name: str, ki
         if path:
             sources[len(path) - 1].links.append((row, path[-1]))
     return [source for source in sources if source.links]
+
+
+def laid(paths: Sequence[Path], root: int, ranked: Sequence[Ranking], name: str, kind: str = "head") -> Draft:
+    """The draft of these paths, whose guesses are ranked by depth alone."""
+    guesses = [ranking.tokens for ranking in ranked]
+    draft = Draft.of(filled(paths, root, guesses), parents_of(paths)[1], "draft")
+    draft.chances[1:] = [ranked[len(path) - 1].chances[path[-1]] for path in paths[1:]]
+    draft.traced.append(partial(from_heads, paths, guesses, name, kind))
+    return draft
+
+
+def by_depth(
+    paths: Sequence[Path],
+    parents: Sequence[int],
+    root: int,
+    ranked: Callable[[int, list[int], Draft], Sequence[Ranking]],
+) -> tuple[Draft, dict[int, Ranking]]:
+    """The draft of these paths, all nodes of a depth at once, and what was ranked behind each row that has children.
+    ranked(i, rows, draft): the guesses of head i behind rows of depth i."""
+    draft, rankings = Draft(root, "draft"), dict[int, Ranking]()
+    for i in range(max(map(len, paths))):
+        rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+        rankings |= zip(rows, ranked(i, rows, draft), strict=True)
+        for row, path in enumerate(paths):
+            if len(path) == i + 1:
+                guesses, r = rankings[parents[row]], path[-1]
+                draft.taken(draft.add(parents[row], guesses.tokens[r], guesses.chances[r]), "head", f"head {i + 1}")
+    return draft, rankings

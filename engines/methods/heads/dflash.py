@@ -28,7 +28,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
     torch,
 )
@@ -53,7 +52,6 @@ class MaskBlock(Record):
 @method(
     "dflash",
     title="DFlash",
-    family="heads",
     paper="arXiv:2602.06036",
     code="https://github.com/z-lab/dflash",
     summary="A small network fills a block of masks in one pass, reading states of several layers of the model.",
@@ -78,7 +76,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=block), prompt
     while target.unfinished(ids):
         draft, ready, filled = Draft(ids[-1], "draft"), drafter.ready(ids), drafter.nothing()
-        b = 1 + min(block - 1, target.room(ids), (model.max_positions or target.end) - len(ids))
+        b = 1 + min(block - 1, target.deepest(ids))
         if ready and b > 1:
             filled = drafter.fill(ids, b)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):
@@ -119,9 +117,7 @@ class Drafter:
 
     def learn(self, iteration: Turn) -> None:
         """Take the states of a round: of the text that was fed with it, and of the accepted tokens."""
-        path = iteration.verdict.path
-        for hidden in (iteration.hidden_chain, {i: h[path] for i, h in iteration.hidden.items()}):
-            self.new.append(self.source.states(hidden))
+        self.new.append(self.source.states(iteration.states))
 
     def fill(self, ids: list[int], b: int) -> MaskBlock:
         """The pass: the new states join the context, and the block [anchor, mask x (b - 1)] is filled."""
@@ -140,7 +136,3 @@ class Drafter:
         self.pasts.crop(length)
         left = max(0, length - self.pasts.length)
         self.new = [torch.cat(self.new)[:left]] if self.new else []
-
-
-if __name__ == "__main__":
-    show("dflash", "tiny-ar-l", "add: 457 + 86")

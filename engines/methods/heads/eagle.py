@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
+from engines.methods.heads._rankings import vocabulary_of
 from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -34,7 +35,6 @@ MOST = 63
 @method(
     "eagle",
     title="EAGLE",
-    family="heads",
     paper="arXiv:2401.15077",
     code="https://github.com/SafeAILab/EAGLE",
     summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "
@@ -59,16 +59,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, drafter = models.target, Drafter(rows_of(models.target, models.layer))
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        draft, ranks, ready = Draft(ids[-1], "draft"), [-1], drafter.ready(ids)
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
+        deepest = min(target.deepest(ids), p.depth + 1)
         if ready and p.nodes and deepest > 0:
             drafter.read(ids, p.top_k)
-            draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+            draft = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
-        edit = yield run.step(**iteration.groups(ranks), facts=facts, note=iteration.note() + size)
+        edit = yield run.step(**iteration.groups(), facts=facts, note=iteration.note() + size)
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
@@ -79,7 +79,8 @@ def rows_of(model: Any, layer: Any) -> Rows:
         return Published(layer)
     from engines.models.networks.eagle_layer import layer_of  # it needs torch, which listing methods does not load
 
-    return Trained(model.playing("draft"), layer_of(layer).to(model.record.device), layer.tensors.get("vocabulary"))
+    device = model.record.device
+    return Trained(model.playing("draft"), layer_of(layer).to(device), vocabulary_of(layer, device))
 
 
 class Trained:
@@ -89,7 +90,7 @@ class Trained:
     def __init__(self, model: Any, layer: EagleLayer, vocabulary: Tensor | None) -> None:
         """model: the target playing the draft."""
         self.model, self.layer, self.past = model, layer, Past()
-        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.vocabulary = vocabulary
         self.reads = (model.num_layers,)
 
     @property
@@ -120,7 +121,3 @@ class Trained:
     def crop(self, length: int) -> None:
         """See `Rows`."""
         self.past.crop(length)
-
-
-if __name__ == "__main__":
-    show("eagle", "tiny-ar-l", "add: 457 + 86")

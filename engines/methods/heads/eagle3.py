@@ -43,7 +43,6 @@ class Fused(Record):
 @method(
     "eagle3",
     title="EAGLE-3",
-    family="heads",
     paper="arXiv:2503.01840",
     code="https://github.com/SafeAILab/EAGLE",
     summary="One layer reads three of the model's layers, learned to guess from its own outputs, and guesses the "
@@ -69,17 +68,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, drafter = models.target, Drafter(Published(models.layer))
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        draft, ranks, fused = Draft(ids[-1], "draft"), [-1], 0
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        draft, fused = Draft(ids[-1], "draft"), 0
+        deepest = min(target.deepest(ids), p.depth + 1)
         if (ready := drafter.ready(ids)) and p.nodes and deepest > 0:
             drafter.read(ids, p.top_k)  # the text's new rows, each with its g
             fused = drafter.rows
-            draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None  # from here on with a
+            draft = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes)  # from here on with a
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **iteration.groups(ranks),
+            **iteration.groups(),
             facts=iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths())),
             records={"fused": partial(came_from, models, iteration, fused, drafter.rows)} if fused else {},
             note=iteration.note() + size,

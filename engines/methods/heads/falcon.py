@@ -34,11 +34,11 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
     torch,
 )
-from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.methods.heads._rankings import RANKS, vocabulary_of
+from engines.methods.heads._template import Path, likeliest, parents_of, ranks_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
@@ -47,13 +47,12 @@ if TYPE_CHECKING:
     from engines.models.networks.falcon_layer import FalconLayer, State
 
 
-MOST, RANKS = 63, 10  # guesses that are verified, guesses of each row
+MOST = 63  # guesses that are verified
 
 
 @method(
     "falcon",
     title="Falcon",
-    family="heads",
     paper="arXiv:2412.12639",
     code="https://github.com/Bestpay-inc/Falcon",
     summary="A layer predicts a block of tokens in each pass, and its draft tree grows in groups of levels.",
@@ -82,7 +81,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         if using != (p.k, p.glancing):  # a person changed it
             drafter, using = drafter_of(models, p), (p.k, p.glancing)
         draft, paths = Draft(ids[-1], "draft"), list[Path]()
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.k * p.m)
+        deepest = min(target.deepest(ids), p.k * p.m)
         drafter.rows = drafter.passes = 0
         if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0 and (first := drafter.read(ids, H)):
             paths, parents = template(models.layer, name_of(p.k, p.glancing), p.nodes, deepest)
@@ -92,12 +91,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.values = [float(-(-len(path) // p.k)) for path in paths]
             draft.value_is = ("pass that drafted it", "pass")
         iteration = target.verify(ids, draft, run.rng, hidden=(n,))
-        rows = [iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]]
-        known = torch.cat(rows if H is None else [H, *rows])
+        known = iteration.states[n] if H is None else torch.cat([H, iteration.states[n]])
         size = "" if H is not None else f" {drafter.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(passes=drafter.passes, layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(
-            **iteration.groups([path[-1] if path else -1 for path in paths] or [-1]),
+            **iteration.groups(ranks_of(paths) or [-1]),
             facts=facts,
             note=note(iteration.note(), drafter.passes, p.k) + size,
         )
@@ -118,8 +116,9 @@ def drafter_of(models: Roles, p: Params) -> Drafter:
     name, known = name_of(p.k, p.glancing), models.layer.card["layers"]
     if name not in known:
         raise UserError(f"{models.layer.name} has no layer '{name}'; it has {', '.join(known)}: change k or glancing.")
-    layer = layer_of(models.layer, name).to(models.target.record.device)
-    return Drafter(models.target.playing("draft"), layer, p.k, models.layer.tensors.get("vocabulary"))
+    device = models.target.record.device
+    layer, vocabulary = layer_of(models.layer, name).to(device), vocabulary_of(models.layer, device)
+    return Drafter(models.target.playing("draft"), layer, p.k, vocabulary)
 
 
 def template(layer: Any, name: str, nodes: int, deepest: int) -> tuple[list[Path], list[int]]:
@@ -153,7 +152,7 @@ class Drafter:
 
     def __init__(self, model: Any, layer: FalconLayer, k: int, vocabulary: Tensor | None) -> None:
         self.model, self.layer, self.k, self.past = model, layer, k, Past()
-        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.vocabulary = vocabulary
         self.states: list[State] = []  # behind each row of text that was read
         self.rows = self.passes = 0  # of this turn
 
@@ -237,7 +236,3 @@ def grown(drafter: Drafter, paths: Sequence[Path], ids: Sequence[int], first: Gr
             group, j = of[path[: (depth - 1) // k * k]], (depth - 1) % k
             tokens[path], chances[path] = group.guesses[j][path[-1]], group.chances[j][path[-1]]
     return [tokens[path] for path in paths], [chances[path] for path in paths]
-
-
-if __name__ == "__main__":
-    show("falcon", "tiny-ar-l", "add: 457 + 86")

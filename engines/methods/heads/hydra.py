@@ -15,19 +15,18 @@ Letters: K heads, a[d][r] the measured chance that guess r of head d is right be
 from collections.abc import Sequence
 from typing import Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show, top_ids, torch
-from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
+from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
+from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 
-RANKS = 10  # guesses of each head
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @method(
     "hydra",
     title="Hydra",
-    family="heads",
     paper="arXiv:2402.05109",
     code="https://github.com/zankner/Hydra",
     summary="Medusa's heads, but each also reads the tokens guessed before it, so that every path fits together.",
@@ -55,14 +54,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if h is not None and len(paths) > 1:
-            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
             draft = grown(heads, h, known, parents[: len(known)], ids)
         iteration = target.verify(ids, draft, run.rng, hidden=(n,))
-        ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(heads=max(map(len, known)))
-        edit = yield run.step(**iteration.groups(ranks), facts=facts, note=iteration.note() + size)
+        edit = yield run.step(**iteration.groups(ranks_of(known)), facts=facts, note=iteration.note() + size)
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         h = heads.read(iteration, n, target.cache.length)
         h = h if ids == iteration.ids else None
@@ -75,8 +73,7 @@ class Trained:
         from engines.models.networks.hydra_heads import heads_of  # it needs torch, which listing methods does not load
 
         self.model, self.heads = model.playing("draft"), heads_of(part).to(model.record.device)
-        vocabulary = part.tensors.get("vocabulary")
-        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.vocabulary = vocabulary_of(part, model.record.device)
         self.accuracy: list[list[float]] = part.tensors["accuracy"].tolist()
 
     def read(self, iteration: Turn, n: int, length: int) -> Tensor | None:
@@ -89,14 +86,12 @@ class Trained:
         x = self.heads(h.expand(len(lines), -1), e)  # [n, d]
         return self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
 
-    def tokens(self, columns: Tensor) -> Tensor:
-        """The model's tokens of columns."""
-        return columns if self.vocabulary is None else self.vocabulary[columns]
-
 
 class Published:
     """Published heads. Hydra++'s prefix layer reads the whole text; the tree's shape comes from assumed accuracies
     (`ASSUMED`), since they bring none."""
+
+    vocabulary = None
 
     def __init__(self, heads: Any) -> None:
         self.heads, self.pasts = heads, heads.pasts()
@@ -106,18 +101,12 @@ class Published:
         """See `Trained`; the prefix layer reads what the round added to the text."""
         begin = len(iteration.before) - 1 - len(iteration.chain)
         self.pasts.crop(min(begin, length))
-        new = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
-            : max(0, length - begin)
-        ]
+        new = iteration.states[n][: max(0, length - begin)]
         return self.heads.state(self.heads, new, self.pasts) if len(new) else None
 
     def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
         """See `Trained`."""
         return self.heads.guess(self.heads, i, h, lines, at)
-
-    def tokens(self, columns: Tensor) -> Tensor:
-        """See `Trained`."""
-        return columns
 
 
 def grown(
@@ -129,21 +118,9 @@ def grown(
 ) -> Draft:
     """The tree of these paths below the text `ids`, depth by depth: head i guesses behind every node of depth i that
     has children, from h [d] and the tokens down to that node."""
-    draft = Draft(ids[-1], "draft")
-    for i in range(max(map(len, paths))):
-        rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+
+    def ranked(i: int, rows: list[int], draft: Draft) -> list[Ranking]:
         lines = [[ids[-1], *draft.path(row)] for row in rows]  # each i + 1 tokens
-        z = heads.guess(i, h, lines, len(ids) + i)
-        best = top_ids(z, RANKS)
-        tokens = dict(zip(rows, heads.tokens(best).tolist(), strict=True))
-        chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
-        for row, path in enumerate(paths):
-            if len(path) == i + 1:
-                above, r = parents[row], path[-1]
-                node = draft.add(above, tokens[above][r], chances[above][r])
-                draft.taken(node, "head", f"head {i + 1}")
-    return draft
+        return rankings_of(heads.guess(i, h, lines, len(ids) + i), heads.vocabulary)
 
-
-if __name__ == "__main__":
-    show("hydra", "tiny-ar-l", "add: 457 + 86")
+    return by_depth(paths, parents, ids[-1], ranked)[0]

@@ -20,7 +20,6 @@ from engines.kit import (
     Alternatives,
     Decision,
     Float,
-    Generator,
     Int,
     Params,
     Probability,
@@ -29,19 +28,15 @@ from engines.kit import (
     Roles,
     Steps,
     Stops,
-    Tensor,
-    distribution,
-    draw,
     many,
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Target, Turn, propose, temperature
+from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
 MOST = 10
@@ -70,7 +65,6 @@ class EarlyExit(Record):
 @method(
     "kangaroo",
     title="Kangaroo",
-    family="heads",
     paper="arXiv:2404.18911",
     code="https://github.com/Equationliu/Kangaroo",
     summary="The model's first layers and a small adapter draft until their confidence falls below a threshold; its "
@@ -97,27 +91,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, l, n = models.target, p.exit_layer, models.target.num_layers  # noqa: E741 - the paper's letter
     adapter, draft = adapter_of(models.adapter, l, n).to(target.record.device), target.playing("draft")
     vocabulary = models.adapter.tensors.get("vocabulary")
-    ids, end, past = prompt, len(prompt) + p.max_new_tokens, Past()
-    cache = target.new_cache(end + MOST)
-    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
-        base, chain, d = cache.length, ids[cache.length :], Draft(ids[-1])
-        h = [target.layers(target.embed(chain), cache, 0, l)]  # [c, d], then a row for each draft
+    ids, past, side = prompt, Past(), Target(target, prompt, p, rows=MOST)
+    cache = side.cache
+    while side.unfinished(ids):
+        base, d = cache.length, Draft(ids[-1])
+        h = [target.layers(target.embed(ids[base:]), cache, 0, l)]  # [c + 1, d], then a row for each draft
         sure: list[float] = []
-        gamma = min(p.gamma, end - len(ids) - 1)
+        gamma = min(p.gamma, side.room(ids))
         while not (stop := stopped(sure, p.eta, gamma)):
             z = draft.unembed(adapter(h[-1], past)[-1:], vocabulary, normed=True, predicts=len(ids) + len(sure))[0]
-            x, chance = guess(z, vocabulary, target.vocab_size, d, p.temperature, run.rng)
-            sure.append(chance)
+            sure.append(propose(d, len(sure), z.double(), p.temperature, run.rng, vocabulary, target.vocab_size))
             d.taken(len(d) - 1, "layer", f"layer {l} of {n}")
-            h.append(draft.layers(draft.embed([x]), cache, 0, l))
+            h.append(draft.layers(draft.embed(d.tokens[-1:]), cache, 0, l))
         lengths = cache.lengths
-        rows = torch.cat(h)  # [c + drafts, d]
+        rows = torch.cat(h)  # [c + 1 + drafts, d]
         z = target.unembed(target.layers(rows, cache, l, n), predicts=base + 1)
-        c = len(chain) - 1
-        verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
-        iteration = Turn(ids, d, verdict, z[c:], z[:c], emitted_tokens(d, verdict)[: end - len(ids)], chain[:-1])
-        kept = min(len(iteration.ids) - 1, cache.length)
-        cache.crop(kept)
+        iteration = side.judge(ids, d, z, run.rng)
+        kept = cache.length
         past.crop(kept)
         if past.length < kept:  # all were accepted, and the adapter has not read the last one
             adapter(rows[past.length - base : kept - base], past)
@@ -156,20 +146,6 @@ def stopped(sure: Sequence[float], eta: float, gamma: int) -> str:
     return "threshold" if sure and sure[-1] < eta else ""
 
 
-def guess(
-    z: Tensor, vocabulary: Tensor | None, V: int, d: Draft, temperature: float, rng: Generator
-) -> tuple[int, float]:
-    """Add the next draft to the chain d, from logits z [v]: the most likely token, or above temperature 0 one drawn
-    from q. Returns it with its probability, which the second exit looks at."""
-    q = distribution(z.double(), temperature) if temperature else z.double().softmax(-1)
-    at = draw(q, rng) if temperature else int(q.argmax())
-    x, row = (at if vocabulary is None else int(vocabulary[at])), len(d) - 1
-    if temperature:
-        d.distributions[row] = q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
-    d.add(row, x, float(q[at]))
-    return x, float(q[at])
-
-
 def note(iteration: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
     """One sentence on the round."""
     if not sure:
@@ -177,7 +153,3 @@ def note(iteration: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> 
     first = "The first layer" if exit_layer == 1 else f"The first {exit_layer} layers"
     why = f"the last below the threshold ({sure[-1]:.0%})" if stop == "threshold" else "the maximum"
     return f"{first} drafted {many(len(sure), 'token')}, {why}: {iteration.note()}"
-
-
-if __name__ == "__main__":
-    show("kangaroo", "tiny-ar-l", "add: 457 + 86")

@@ -45,7 +45,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     token_probability,
     torch,
@@ -81,7 +80,6 @@ class Unit(Record):
     "lud",
     title="Lexical Unit Decoding",
     own="after the abstract, own training",
-    family="heads",
     paper="arXiv:2405.15208",
     summary="A tuned model writes a run of tokens at once while it is confident of each; nothing verifies them.",
     needs={"target": "layered", "units": part("lexical-units")},
@@ -215,7 +213,3 @@ def forward(
     taps = Taps(linear=lambda layer, name, x, y: y + (lora.added(layer, name, x) * on).to(y.dtype))
     changed = everywhere or pads
     return model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
-
-
-if __name__ == "__main__":
-    show("lud", "tiny-ar-l", "story: Mia, boat")

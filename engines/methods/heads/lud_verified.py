@@ -29,12 +29,10 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    row_depths,
-    show,
 )
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
     from engines.models.networks.lora import LoRA
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     "lud-verified",
     title="LUD with verification (ours)",
     own="our extension of LUD",
-    family="heads",
     paper="arXiv:2405.15208",
     summary="The units that tuned pads predict are drafts: the next forward verifies them; the text is the model's.",
     needs={"target": "layered", "units": part("lexical-units")},
@@ -104,21 +101,10 @@ def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator
     row kept."""
     model: Any = target.model
     cache, base = target.cache, target.cache.length
-    chain = ids[base:-1]
-    c, n = len(chain), len(draft)
+    c, n, speaks = len(ids) - 1 - base, len(draft), target.speaks(ids, draft)
     pads = [(row, j) for row, k in enumerate(draft.tails) for j in range(k)]
-    hang = [*range(-1, c - 1), *(c + row if row >= 0 else c - 1 for row in draft.parents)]
-    hang += [c + n + r - 1 if j else c + row for r, (row, j) in enumerate(pads)]
-    h = forward(model, cache, [*chain, *draft.tokens], len(pads), lora, everywhere=False, parents=hang)
-    speaks = [*range(base + 1, base + 1 + c), *(len(ids) + depth for depth in row_depths(draft.parents))]
-    z = model.unembed(h[: c + n], predicts=speaks)
-    verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
-    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    tail = [c + n + r for r, (row, _) in enumerate(pads) if row == verdict.path[-1]]
-    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), h[tail]
-
-
-if __name__ == "__main__":
-    show("lud-verified", "tiny-ar-l", "story: Mia, boat")
+    hang = [*target.hang(ids, draft.parents), *(c + n + r - 1 if j else c + row for r, (row, j) in enumerate(pads))]
+    h = forward(model, cache, [*ids[base:-1], *draft.tokens], len(pads), lora, everywhere=False, parents=hang)
+    iteration = target.judge(ids, draft, model.unembed(h[: c + n], predicts=speaks), rng)
+    tail = [c + n + r for r, (row, _) in enumerate(pads) if row == iteration.verdict.path[-1]]
+    return iteration, h[tail]

@@ -12,7 +12,6 @@ temperature 0 the default is exact verification, and typical acceptance, the pap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from engines.kit import (
@@ -30,22 +29,19 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
-    top_ids,
     torch,
 )
-from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
+from engines.methods.heads._rankings import RANKS, rankings_of, vocabulary_of
+from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 
-RANKS = 10  # guesses of each head, as released
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @method(
     "medusa",
     title="Medusa",
-    family="heads",
     paper="arXiv:2401.10774",
     code="https://github.com/FasterDecoding/Medusa",
     summary="Small heads on the model's last hidden state guess the tokens after the next; one forward checks a tree.",
@@ -71,26 +67,21 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     text and drafts nothing."""
     model, heads = models.target, heads_of(models.target, models.heads)
     a = heads.accuracy[: p.K]  # [K][RANKS]
-    paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
+    paths, _ = parents_of(path for path, _ in likeliest(a, p.nodes))
     rule = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), [()]
         if h is not None and len(paths) > 1:
-            z = heads.guess(h, len(ids), len(a))  # [K, v]
-            guesses, q = top_ids(z, RANKS), z.softmax(-1)
-            chances, tokens = q.gather(-1, guesses).tolist(), heads.tokens(guesses).tolist()
-            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
-            draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
-            draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-            draft.traced.append(partial(from_heads, known, tokens, "head"))
+            ranked = rankings_of(heads.guess(h, len(ids), len(a)), heads.vocabulary)  # [K]
+            draft = laid(known, ids[-1], ranked, "head")
         iteration = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=rule)
-        ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **iteration.groups(ranks),
+            **iteration.groups(ranks_of(known)),
             facts=iteration.facts(heads=len(a) if len(draft) > 1 else 0),
             note=iteration.note() + size,
         )
@@ -111,21 +102,18 @@ class Trained:
         self.model, device = model.playing("draft"), model.record.device
         self.tensors = {name: tensor.float().to(device) for name, tensor in part.tensors.items()}
         self.accuracy: list[list[float]] = self.tensors["accuracy"].tolist()
-        vocabulary = self.tensors.get("vocabulary")
-        self.vocabulary = None if vocabulary is None else vocabulary.long()  # float32 holds ids up to 2^24
+        self.vocabulary = vocabulary_of(part, device)
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """Logits [K, v] of the first K heads behind the state h [d]; the first speaks of position `at`."""
         return self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
 
-    def tokens(self, columns: Tensor) -> Tensor:
-        """The model's tokens of columns."""
-        return columns if self.vocabulary is None else self.vocabulary[columns]
-
 
 class Published:
     """Published heads, as many as their file has. They bring no measured accuracies, so the shape of the tree comes
     from assumed ones: ASSUMED, falling by a fifth from head to head."""
+
+    vocabulary = None
 
     def __init__(self, heads: Any) -> None:
         self.heads = heads
@@ -134,10 +122,6 @@ class Published:
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """See `Trained`."""
         return self.heads.guess(self.heads, h, at, K)
-
-    def tokens(self, columns: Tensor) -> Tensor:
-        """See `Trained`."""
-        return columns
 
 
 def hidden(heads: Mapping[str, Tensor], h: Tensor, K: int) -> Tensor:
@@ -193,7 +177,3 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
         return Verdict(path, draw(likely / likely.sum(), rng), "target", tests)
 
     return accept
-
-
-if __name__ == "__main__":
-    show("medusa", "tiny-ar-l", "add: 457 + 86")

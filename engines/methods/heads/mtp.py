@@ -49,7 +49,6 @@ class Unrolled(Record):
     "mtp",
     title="MTP layer",
     own="one layer run k times, as engines do",
-    family="heads",
     paper="arXiv:2412.19437",
     code="https://github.com/deepseek-ai/DeepSeek-V3",
     summary="One layer reads the model's last state and the newest token, guesses the next, and runs again on its own "
@@ -75,7 +74,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
-        k = min(p.k, target.room(ids), (model.max_positions or target.end) - len(ids))
+        k = min(p.k, target.deepest(ids))
         rows = 0
         if ready and k > 0:
             drafter.read(ids, 1)  # run 1: [norm(e); norm(h)] of what is new of the text

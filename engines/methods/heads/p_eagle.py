@@ -27,7 +27,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
@@ -53,7 +52,6 @@ class SharedState(Record):
 @method(
     "p-eagle",
     title="P-EAGLE",
-    family="heads",
     paper="arXiv:2602.01469",
     code="https://github.com/vllm-project/speculators",
     summary="EAGLE-3's rows in one pass: those that have no token and no state yet share a mask and a learned state.",
@@ -77,7 +75,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         draft, ready, filled = Draft(ids[-1], "draft"), drafter.ready(ids), None
-        k = min(p.k, target.room(ids), (model.max_positions or target.end) - len(ids))
+        k = min(p.k, target.deepest(ids))
         if ready and k > 0:
             filled = drafter.draft(ids, k)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):
@@ -121,7 +119,3 @@ class Parallel(Drafter):
             tokens=self.source.tokens(best).tolist(),
             chances=z.double().softmax(-1).gather(-1, best).tolist(),
         )
-
-
-if __name__ == "__main__":
-    show("p-eagle", "tiny-ar-l", "add: 457 + 86")

@@ -73,13 +73,6 @@ class Scene(Record):
     answer: str = ""
     source: str = ""
 
-    def __post_init__(self) -> None:
-        for name, packed in (("picture", self.picture), ("mask", self.mask)):
-            if packed is not None and (len(packed.shape) != 2 or packed.dtype not in ("u1", "f4")):
-                raise ValueError(f"scene: a {name} is rows of fractions, not {packed.dtype} of shape {packed.shape}")
-        if self.picture and self.mask and self.picture.shape[1] != 3 * self.mask.shape[1]:
-            raise ValueError(f"scene: a mask of shape {self.mask.shape} lies on no picture of {self.picture.shape}")
-
 
 def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder) -> torch.Tensor:
     """The scene, uint8 [128, 256, 3], with the word that the prompt's tokens spell. Raises UserError for what is no

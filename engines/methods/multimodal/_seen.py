@@ -5,7 +5,6 @@ rows of text and picture that the draft has read, k guesses of a node."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +13,16 @@ from engines.core.trace import Count, NumBytes, Packed, Record, pack
 from engines.kit import (
     Int,
     Param,
+    Params,
     Tensor,
     UserError,
     max_new_tokens,
     top_ids,
     torch,
 )
-from engines.methods.heads._rows import Fan
-from engines.methods.speculative._turn import Turn, temperature
+from engines.methods.heads._rows import Fan, grown
+from engines.methods.speculative._turn import Target, Turn, temperature
+from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
@@ -48,22 +49,6 @@ class Vision(Record):
     entries: dict[str, Count] = {}
     entry_bytes: NumBytes = 0
     kinds: list[str] = []
-
-    def __post_init__(self) -> None:
-        if self.pixels is not None and (
-            len(self.pixels.shape) != 3
-            or self.pixels.shape[2] != 3
-            or max(self.pixels.shape) > SIDE
-            or self.pixels.dtype not in ("u1", "f4")
-        ):
-            raise ValueError(f"vision: a picture of shape {str(self.pixels.shape)[:60]} is none in three colours")
-        if len(self.grid) not in (0, 2):
-            raise ValueError(f"vision: a grid has rows and columns, not {len(self.grid)} sides")
-        expected = [len(self.readers), math.prod(self.grid or [0])]
-        if self.looks is not None and (self.looks.shape != expected or self.looks.dtype not in ("u1", "f4")):
-            raise ValueError(
-                f"vision: {expected[0]} readers of {expected[1]} patches do not look in shape {self.looks.shape}"
-            )
 
 
 def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
@@ -98,6 +83,7 @@ class Drafter:
         self.V = 0 if image is None else image.last - image.first
         self.T = self.rows = self.read_rows = 0  # rows that went through it in this turn; that it kept of the text
         self.g: Tensor | None = None  # the global vector
+        self.H: Tensor | None = None  # the true states of the text but its last token
 
     @property
     def kept(self) -> int:
@@ -127,6 +113,19 @@ class Drafter:
         self.lines: dict[int, list[int]] = {0: []}  # row of the tree -> places of it and its ancestors
         self.root, self.read_rows = z[-1], self.past.length
 
+    def tree(self, target: Target, ids: Sequence[int], p: Params) -> Draft:
+        """EAGLE-2's tree below the text, none where the true states of all but its last token are not there."""
+        deepest = min(target.deepest(ids), p.depth + 1)
+        if self.H is None or len(self.H) != len(ids) - 1 or not p.nodes or deepest < 1:
+            return Draft(ids[-1], "draft")
+        self.read(ids, self.H, p.top_k)
+        return grown(self.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
+
+    def learn(self, iteration: Turn) -> None:
+        """Take the target's last states of a round."""
+        (states,) = iteration.states.values()
+        self.H = states if self.H is None else torch.cat([self.H, states])
+
     def fan(self, rows: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> Fan:
         """The k best guesses behind each of these rows of a tree, all of one depth, with their log-probabilities."""
         depth = len(self.lines[parents[rows[0]]]) + 1 if rows[0] else 0
@@ -151,7 +150,7 @@ class Drafter:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""
         self.T = max(0, min(length - 1, self.T))
         self.past.crop(max(0, self.T - self.V + self.kept))
-        self.rows = 0
+        self.rows, self.H = 0, None if self.H is None else self.H[:length]
 
     def looks(self) -> tuple[list[str], Tensor | None]:
         """(names of who looked, [n, V] how much each took of each patch): the adaptor's queries, or the newest row in

@@ -31,11 +31,6 @@ class Sight(Record):
     counts: dict[str, Count] = {}
     filled: list[Probability] = []
 
-    def __post_init__(self) -> None:
-        for name, packed in (("pixels", self.pixels), ("attention", self.attention)):
-            if packed is not None and (len(packed.shape) != 2 or packed.dtype not in ("u1", "f4")):
-                raise ValueError(f"sight: {name} are rows of fractions, not {packed.dtype} of shape {packed.shape}")
-
 
 def own(model: WordReaderLM, prompt: Sequence[int]) -> bool:
     """Whether a prompt is a picture of a person's own."""

@@ -16,7 +16,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
@@ -25,7 +24,6 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until
 @method(
     "cppd",
     title="CPPD: a word in one pass",
-    family="multimodal",
     paper="arXiv:2307.12270",
     code="https://github.com/Topdu/OpenOCR",
     summary="Reads all letters of a pictured word in one pass: trained to count the letters and to predict which "
@@ -73,7 +71,3 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             else f"One pass: {many(n, 'character')}.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, *tokens]), False
-
-
-if __name__ == "__main__":
-    show("cppd", "tiny-reader", "address")

@@ -4,7 +4,7 @@ on every picture. Boxes come from the same segmenter; there is no caption, no ga
 Departures: the autoregressive decoder of the word reader with five beams, over every box and six sliding windows, each
 turned five ways and at three scales, stands for an end-to-end spotter."""
 
-from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method, show
+from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, shown
 
@@ -12,7 +12,6 @@ from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, sh
 @method(
     "scene-heavy",
     title="A word in a scene, always the heavy reader",
-    family="multimodal",
     paper="arXiv:2503.15639",
     summary="Reads every box and sliding windows of a scene, rotated and scaled, letter by letter with beams, and "
     "takes the text that the views agree on most. The control of Context-STR.",
@@ -35,7 +34,3 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     )
     heavy = Heavy(pixels, [*boxes, *WINDOWS], len(boxes), start)
     yield from heavily(models.reader, run, p, run.apply_edit(edit, prompt), heavy)
-
-
-if __name__ == "__main__":
-    show("scene-heavy", "tiny-reader", "cafe")

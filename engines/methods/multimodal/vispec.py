@@ -13,17 +13,14 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, show, torch
-from engines.methods.heads._rows import grown
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.speculative._turn import EMITS, LANES, Target
-from engines.methods.speculative._verify import Draft
 
 
 @method(
     "vispec",
     title="ViSpec",
-    family="multimodal",
     paper="arXiv:2509.15235",
     code="https://github.com/KangJialiang/ViSpec",
     summary="An adaptor compresses the picture for the draft: one token in place of all patches, and a vector that "
@@ -43,37 +40,27 @@ from engines.methods.speculative._verify import Draft
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that reads A in the place of the patches and g with every later word; both are made
-    when it first reads. H holds the true hidden states of the text but its last token; a turn without all of them (the
-    first, and after a person's change) reads picture and text and drafts nothing."""
+    when it first reads. A turn without the true hidden states of the text but its last token (the first, and after a
+    person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers
     draft = draft_of(models.drafts, "compressed").to(model.record.device)
     image = picture_of(model, prompt[: run.prompt_length])
     drafter = Drafter(model.playing("draft"), draft, image, compact=p.compact, recall=p.global_vector)
-    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        tree, ranks = Draft(ids[-1], "draft"), [-1]
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
-        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
-            drafter.read(ids, H, p.top_k)
-            tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+        tree = drafter.tree(target, ids, p)
         iteration = target.verify(ids, tree, run.rng, hidden=(n,))
-        rows = [iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]]
-        H = torch.cat(rows if H is None else [H, *rows])
+        drafter.learn(iteration)
         fresh, facts = run.steps == 0, iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
         if drafter.g is not None:
             facts |= {"global_norm": float(drafter.g.norm())}
         edit = yield run.step(
-            **iteration.groups(ranks),
+            **iteration.groups(),
             records={"vision": lambda: vision(drafter, iteration, model.tokenizer, fresh)},
             facts=facts,
             note=iteration.note(),
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
-        H = H[: target.cache.length]
         drafter.forget(target.cache.length)
-
-
-if __name__ == "__main__":
-    show("vispec", "tiny-vlm", "scene 12")

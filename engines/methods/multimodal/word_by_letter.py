@@ -12,7 +12,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
@@ -21,7 +20,6 @@ from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
 @method(
     "word-by-letter",
     title="A word, letter by letter",
-    family="multimodal",
     paper="arXiv:2307.12270",
     summary="Reads the picture of a word one letter at a time, each forward looking at the picture and at what is "
     "written. The control of CPPD on the same encoder.",
@@ -53,7 +51,3 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             note="One forward: the end mark." if token in model.eos_ids else "One forward, one letter.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, token], cache), False
-
-
-if __name__ == "__main__":
-    show("word-by-letter", "tiny-reader", "address")

@@ -3,7 +3,7 @@
 arXiv:2502.00511, 2510.15444; official `compute_rpc.py`, `compute_sc.py`)."""
 
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar
@@ -65,15 +65,6 @@ class Vote(Record):
     modes: list[Mode] = []
     high: list[float] = []
     whole: bool = False
-
-    def __post_init__(self) -> None:
-        n = len(self.voters)
-        lists: dict[str, Sized] = {"of": self.of, "weights": self.weights, **{t.rule: t.shares for t in self.tallies}}
-        lists |= {k: v for k, v in (("copies", self.copies), ("removed", self.removed), ("high", self.high)) if v}
-        if wrong := [name for name, values in lists.items() if len(values) != n]:
-            raise ValueError(f"vote: {', '.join(wrong)} do not fit {n} voters")
-        if max([*self.of, *(t.winner for t in self.tallies)], default=-1) >= len(self.answers):
-            raise ValueError(f"vote: an answer beyond the {len(self.answers)} listed is named")
 
 
 def answer_of(text: str, where: str) -> str:

@@ -35,7 +35,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
 )
 from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, answer_of
 
@@ -45,7 +44,6 @@ MOST = 128
 @method(
     "rpc",
     title="RPC",
-    family="reasoning",
     paper="arXiv:2502.00511",
     summary="Samples several reasoning paths, drops the improbable ones, and adds up the model's own probability over "
     "those that reach the same answer.",
@@ -150,7 +148,3 @@ def describe(ballot: Ballot, rule: str) -> str:
     elected = ", ".join(f"{rule_name} {ballot.answers[t.winner]} ({t.confidence:.2f})" for rule_name, t in won)
     voters = len(ballot.of) - ballot.of.count(-1)
     return f"{voters} of {len(ballot.of)} paths have an answer, {sum(ballot.removed)} pruned. {elected}."
-
-
-if __name__ == "__main__":
-    show("rpc", "tiny-ar-s", "subtract: 8754 - 4184")

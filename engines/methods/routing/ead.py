@@ -33,7 +33,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     slider,
 )
 
@@ -58,7 +57,6 @@ class Relay(Record):
     "ead",
     title="Entropy Adaptive Decoding",
     own="after the abstract and reviews",
-    family="routing",
     paper="arXiv:2502.06833",
     summary="A small model writes while it is confident; a large one takes over when the rolling entropy rises.",
     needs={"large": "causal", "small": "causal"},
@@ -126,7 +124,3 @@ def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tupl
     written d_min."""
     chosen = called(mean, tau)
     return (chosen, 0) if chosen != active and c >= d_min else (active, c)
-
-
-if __name__ == "__main__":
-    show("ead", "tiny-ar-l", "add: 457 + 86")

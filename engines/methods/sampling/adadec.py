@@ -40,7 +40,6 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
-    show,
     slider,
     top_ids,
     torch,
@@ -81,7 +80,6 @@ class Pause(Record):
 @method(
     "adadec",
     title="AdaDec",
-    family="sampling",
     paper="arXiv:2506.08980",
     summary="Greedy while the model is confident; where the entropy is high, the best few tokens are continued a "
     "little before one is written.",
@@ -241,7 +239,3 @@ def describe(H: float, threshold: float, paused: bool, rank: int, scores: Sequen
     return f"Paused at {H:.2f} nats. Scores per token {listed}: " + (
         "the greedy token stays." if rank == 0 else f"the token of rank {rank + 1} overrules the greedy one."
     )
-
-
-if __name__ == "__main__":
-    show("adadec", "smollm2", "Write a Python function that counts the vowels of a word.")

@@ -61,7 +61,6 @@ class Spent:
 @method(
     "top-h",
     title="Top-H",
-    family="sampling",
     paper="arXiv:2509.02510",
     summary="An entropy budget: the most probable tokens are kept while they hold at most a share alpha of the model's "
     "own entropy.",

@@ -11,7 +11,7 @@ Letters: n solutions, r in [0, 1] the reward of a state, T the temperature of th
 
 from math import prod
 
-from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part, show
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
@@ -21,7 +21,6 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
 @method(
     "best-of-n",
     title="Best of n",
-    family="search",
     paper="arXiv:2110.14168",
     summary="Writes n whole solutions and takes the one that a reward model likes best.",
     needs={"target": "causal", "prm": part("prm")},
@@ -93,7 +92,3 @@ def describe(policy: Policy, best: Path, extensions: int) -> str:
     if policy.cut(best):
         return f"No solution finished; path {best.id} has the best score ({score:.2f})."
     return f"All are finished. Path {best.id} has the best score ({score:.2f}): it is the solution."
-
-
-if __name__ == "__main__":
-    show("best-of-n", "tiny-reasoner", "4+8-9*7")

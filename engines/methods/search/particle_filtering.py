@@ -27,7 +27,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     torch,
 )
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
@@ -38,7 +37,6 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
 @method(
     "particle-filtering",
     title="Particle filtering",
-    family="search",
     paper="arXiv:2502.01618",
     summary="Writes n partial solutions step by step and draws after each step, by a reward model, which ones "
     "continue.",
@@ -142,7 +140,3 @@ def describe(policy: Policy, best: Path, particles: list[Path], kept: int) -> st
     if policy.cut(best):
         return f"No particle finished; path {best.id} has the best weight ({w:.2f})."
     return f"All remaining particles are finished. Path {best.id} has the best weight ({w:.2f}): it is the solution."
-
-
-if __name__ == "__main__":
-    show("particle-filtering", "tiny-reasoner", "4+8-9*7")

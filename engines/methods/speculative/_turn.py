@@ -14,15 +14,19 @@ from typing import Any
 from engines.kit import (
     CausalLM,
     Extended,
+    Fed,
     Float,
     Generator,
     LaneInfo,
     Param,
     Params,
+    Path,
+    Paths,
     Tensor,
     Tree,
     behind,
     distribution,
+    draw,
     entropy,
     many,
     token_probability,
@@ -74,6 +78,19 @@ def of_drafter(p: Params) -> float:
     return own if own >= 0 else float(p.temperature)
 
 
+def propose(
+    draft: Draft, row: int, z: Tensor, temperature: float, rng: Generator, vocabulary: Tensor | None = None, V: int = 0
+) -> float:
+    """Put a drafted token behind a row: the first choice of logits z [v], or above temperature 0 one that is drawn from
+    q, which the test then takes. Returns its probability. vocabulary [v]: the tokens, of V, that the logits are of."""
+    q = distribution(z.double(), temperature) if temperature else z.softmax(-1)
+    i = draw(q, rng) if temperature else int(z.argmax())
+    if temperature:
+        draft.distributions[row] = q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
+    draft.add(row, i if vocabulary is None else int(vocabulary[i]), chance=float(q[i]))
+    return float(q[i])
+
+
 class Target:
     """The target model's side of a run: its cache, the verifying forward and the limits of the answer."""
 
@@ -91,25 +108,37 @@ class Target:
         """How deep a draft may go: tokens that may still be accepted, with one more behind them."""
         return self.end - len(ids) - 1
 
+    def deepest(self, ids: Sequence[int]) -> int:
+        """The same, and no deeper than the model has positions for."""
+        return min(self.room(ids), (self.model.max_positions or self.end) - len(ids))
+
+    def hang(self, ids: Sequence[int], parents: Sequence[int]) -> list[int]:
+        """The parents of what the cache lacks of the text, but for the last token, and of a tree behind it."""
+        c = len(ids) - 1 - self.cache.length
+        return [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in parents)]
+
+    def speaks(self, ids: Sequence[int], draft: Draft) -> list[int]:
+        """The position that each of these rows predicts."""
+        return [*range(self.cache.length + 1, len(ids)), *(len(ids) + depth for depth in draft.depths())]
+
     def read(self, ids: list[int], draft: Draft, hidden: Sequence[int] = ()) -> TargetRows:
         """Feed what the cache lacks of the text, and the tree behind it, in one forward. hidden: layers whose states at
         the tree's rows are wanted."""
-        base = self.cache.length
-        chain = ids[base:-1]
-        c = len(chain)
-        parents = [*range(-1, c - 1), *(c + t if t >= 0 else c - 1 for t in draft.parents)]
-        out = self.model.extend([*chain, *draft.tokens], self.cache, parents=parents, hidden=hidden)
-        return TargetRows(ids, draft, chain, base, out.logits, out.hidden)
+        base, parents = self.cache.length, self.hang(ids, draft.parents)
+        out = self.model.extend([*ids[base:-1], *draft.tokens], self.cache, parents=parents, hidden=hidden)
+        return TargetRows(ids, draft, out.logits, out.hidden)
 
-    def keep(self, rows: TargetRows, verdict: Verdict) -> Turn:
-        """The round with this outcome. The cache then holds the text but its last token."""
-        ids, draft, chain, c = rows.ids, rows.draft, rows.chain, len(rows.chain)
-        self.cache.keep(rows.base, [*range(c), *(c + r for r in verdict.path)])
+    def keep(self, rows: TargetRows, verdict: Verdict, at: Sequence[int] | None = None) -> Turn:
+        """The round with this outcome. The cache then holds the text but its last token. at: the place of each row of
+        the draft among all that were fed behind the text, if there were others between them."""
+        ids, draft, chain, c = rows.ids, rows.draft, rows.chain, rows.c
+        read = [row for row in verdict.path if row < len(rows.z)]  # the last one kept may not have been read
+        self.cache.keep(len(ids) - 1 - c, [*range(c), *(c + (r if at is None else at[r]) for r in read)])
         gained = emitted_tokens(draft, verdict)[: self.end - len(ids)]
         self.cache.crop(min(self.cache.length, len(ids) + len(gained) - 1))
         states = {layer: h[c:] for layer, h in rows.hidden.items()}
-        read = {layer: h[:c] for layer, h in rows.hidden.items()}
-        return Turn(ids, draft, verdict, rows.z, rows.logits[:c], gained, chain, states, read)
+        before = {layer: h[:c] for layer, h in rows.hidden.items()}
+        return Turn(ids, draft, verdict, rows.z, rows.logits[:c], gained, chain, states, before)
 
     def verify(
         self,
@@ -124,23 +153,38 @@ class Target:
         rows = self.read(ids, draft, hidden)
         return self.keep(rows, walk(rows.z, draft, self.p.temperature, rng, self.model.eos_ids))
 
+    def judge(
+        self, ids: list[int], draft: Draft, logits: Tensor, rng: Generator, at: Sequence[int] | None = None
+    ) -> Turn:
+        """The same of a tree that the method has fed itself: logits [c + n, V], see `TargetRows`; at: as in `keep`."""
+        rows = TargetRows(ids, draft, logits)
+        return self.keep(rows, verify(rows.z, draft, self.p.temperature, rng, self.model.eos_ids), at)
+
 
 @dataclass(frozen=True)
 class TargetRows:
     """What one forward of the target gave for a draft: logits [c + n, V] of the c tokens `chain` of the text that the
-    cache lacked from position `base` on, and of the tree's n rows behind them."""
+    cache lacked, the last one excepted, and of the tree's n rows behind them."""
 
     ids: list[int]
     draft: Draft
-    chain: list[int]
-    base: int
     logits: Tensor
-    hidden: Mapping[int, Tensor]
+    hidden: Mapping[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def c(self) -> int:
+        """Tokens of text that were fed with the tree, of which leaves may be lacking."""
+        return max(0, len(self.logits) - len(self.draft))
+
+    @property
+    def chain(self) -> list[int]:
+        """These tokens."""
+        return self.ids[-1 - self.c : -1]
 
     @property
     def z(self) -> Tensor:
         """The logits [n, V] of the tree's rows, the root's first."""
-        return self.logits[len(self.chain) :]
+        return self.logits[self.c :]
 
 
 @dataclass(frozen=True)
@@ -173,6 +217,12 @@ class Turn:
     def _behind(self) -> str:
         return behind(self.draft.parents, self.verdict.path[-1])
 
+    @property
+    def states(self) -> dict[int, Tensor]:
+        """layer -> states [c + accepted + 1, d] of what is text now: of `chain` and of the rows that were kept."""
+        path = self.verdict.path
+        return {layer: torch.cat([self.hidden_chain[layer], h[path]]) for layer, h in self.hidden.items()}
+
     def deciding(self) -> Tensor:
         """The target's logits [len(gained), V] that decided each token gained."""
         return self.z[self.verdict.path[: len(self.gained)]]
@@ -181,21 +231,32 @@ class Turn:
         """What every method of the family reports about a round."""
         return {"drafted": len(self.draft) - 1, "accepted": self.accepted, "rows": len(self.draft), **more}
 
-    def groups(self, ranks: Sequence[int] | None = None) -> Mapping[str, Any]:
-        """The groups of the record that follow from the round: keyword arguments for `run.step`."""
+    def groups(
+        self,
+        ranks: Sequence[int] | None = None,
+        *,
+        causes: Mapping[int, str] | None = None,
+        authors: Mapping[str, str] | None = None,
+        lanes: Callable[[], Mapping[str, Any]] = dict,
+    ) -> dict[str, Any]:
+        """The groups of the record that follow from the round: keyword arguments for `run.step`. causes: by number of
+        the token gained, where a method has one of its own; authors: cause -> who wrote, the target with any other;
+        lanes: further scores."""
         at = list(range(len(self.before), len(self.before) + len(self.gained)))
         deciding = self.deciding()
         chance = token_probability(deciding, torch.tensor(self.gained, device=self.z.device))
         plain = "greedy" if self.verdict.source == "argmax" else "sampled"
         last = self._behind or plain
-        causes = ([*["accepted"] * self.accepted, last])[: len(self.gained)]
+        usual = [*["accepted"] * self.accepted, last][: len(self.gained)]
+        why = [(causes or {}).get(i, cause) for i, cause in enumerate(usual)]
+        by = [[authors.get(cause, "target") for cause in why]] if authors else []
 
         def tree() -> Tree:
             return record_tree(self.z, self.draft, self.verdict, len(self.before) - 1, ranks)
 
         return {
-            "commits": (at, self.gained, causes, chance),
-            "scores": lambda: {"confidence": (at, chance), "entropy": (at, entropy(deciding))},
+            "commits": (at, self.gained, why, chance, *by),
+            "scores": lambda: {"confidence": (at, chance), "entropy": (at, entropy(deciding)), **lanes()},
             "candidates": lambda: (at, deciding),
             "tree": tree,
         }
@@ -216,6 +277,22 @@ class Turn:
         own = {"correction": "the correction", "bonus": "the bonus token"}[self._behind]
         drawn = {"residual": "drawn from the residual distribution", "target": "drawn from the target"}
         return f"; {own} is {drawn.get(self.verdict.source, OWN)}"
+
+
+def unfinished(paths: Paths, start: int, end: int) -> list[Path]:
+    """The paths with something left to write; the others end here."""
+    for path in paths.living:
+        if path.length >= end or (path.length > start and path.tip.token in paths.model.eos_ids):
+            paths.drop(path, "finished")
+    return paths.living
+
+
+def judged(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int) -> Turn:
+    """Walk a path's tree with what the target said, and write what was accepted and the token behind it."""
+    ids, verdict = paths.read(path), verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
+    rows = verdict.path[1:][: end - len(ids)]
+    own = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
+    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, own), fed.before)
 
 
 class Drafter:
@@ -239,6 +316,10 @@ class Drafter:
         out = self.model.extend(ids[self.cache.length :], self.cache, last_only=last_only, hidden=hidden)
         return Extended(self._fit(out.logits), out.hidden)
 
+    def behind(self, ids: Sequence[int], draft: Draft, rows: Sequence[int], hidden: Sequence[int] = ()) -> Extended:
+        """Logits [k, V] behind rows of a tree below the text: `read` for the root, `extend` for others."""
+        return self.extend(draft, rows, hidden) if rows[0] else self.read(ids, hidden)
+
     def extend(self, draft: Draft, rows: Sequence[int], hidden: Sequence[int] = ()) -> Extended:
         """Feed rows of the tree, parents before children, each once; logits [k, V]."""
         for row in rows:
@@ -252,6 +333,10 @@ class Drafter:
     def distribution(self, z: Tensor) -> Tensor:
         """What the drafter samples from: softmax(z / T_d) [.., V] in float64, one-hot at 0."""
         return distribution(z.double(), self.temperature)
+
+    def propose(self, draft: Draft, row: int, z: Tensor, rng: Generator) -> float:
+        """Put the drafter's token behind a row, see `propose`."""
+        return propose(draft, row, z, self.temperature, rng)
 
     def settle(self, path: Sequence[int]) -> None:
         """Keep the accepted rows that lie in the cache, forget the others. path: the verdict's rows."""

@@ -30,6 +30,7 @@ from engines.kit import (
     token_probability,
     top_ids,
     torch,
+    uniform,
     without,
 )
 
@@ -186,7 +187,7 @@ def _rejection(
     for c in candidates:
         token = draft.tokens[c]
         chance = accept_probability(r, d, token)
-        u = float(torch.rand((), dtype=torch.float64, generator=rng))
+        u = uniform(rng)
         tests.append(Test(c, chance, u, u < chance))
         if u < chance:
             return c, r

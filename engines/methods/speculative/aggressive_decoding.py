@@ -24,7 +24,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
@@ -59,7 +58,6 @@ class Anchor(NamedTuple):
 @method(
     "aggressive-decoding",
     title="Aggressive decoding",
-    family="speculative",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/IAD",
     summary="Pastes the text that is to be edited as a draft; only where the edit differs does it write token by "
@@ -151,7 +149,3 @@ def note(anchored: Anchor, pasted: int, iteration: Turn) -> str:
         return f"{last} {where.get(anchored.places, 'several times in the source')}: one token from the model."
     begin = f"{last} once in the source: what follows there" if anchored.n else "The source"
     return f"{begin} is pasted; {iteration.accepted} of {many(pasted, 'token')} accepted{iteration.ending()}."
-
-
-if __name__ == "__main__":
-    show("aggressive-decoding", "tiny-ar-l", "grammar: He are cold today. Cara sees an spoon.")

@@ -32,7 +32,6 @@ from engines.kit import (
     draw,
     max_new_tokens,
     method,
-    show,
     without,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
@@ -48,7 +47,6 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
 @method(
     "dyspec",
     title="DySpec",
-    family="speculative",
     paper="arXiv:2410.11744",
     summary="The draft tree takes a new shape each round: the next sample goes where the drafter thinks the target is "
     "most likely to look.",
@@ -77,7 +75,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft = Draft(ids[-1])
 
         def distributions(rows: list[int]) -> Tensor:
-            return drafter.distribution(drafter.read(ids).logits if rows == [0] else drafter.extend(draft, rows).logits)
+            return drafter.distribution(drafter.behind(ids, draft, rows).logits)
 
         growth = Growth(draft, distributions, lambda row, k, R: draw(R, run.rng))
         deepest = min(p.depth, target.room(ids))
@@ -196,7 +194,3 @@ def note(iteration: Turn, growth: Growth) -> str:
         f"{iteration.note()[:-1]}; the drafter grew {shape} and expected {facts['estimated_accept']:.1f} to "
         "be accepted."
     )
-
-
-if __name__ == "__main__":
-    show("dyspec", "tiny-ar-l", "add: 457 + 86")

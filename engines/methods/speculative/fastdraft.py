@@ -39,7 +39,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    show,
     slider,
     torch,
 )
@@ -103,7 +102,6 @@ def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bo
     "fastdraft",
     title="FastDraft",
     own="one draft at six moments of its training",
-    family="speculative",
     paper="arXiv:2411.11055",
     summary="A tiny draft trained for its target: the longer it was trained, the longer its guesses hold.",
     needs={"target": "causal", "grid": part("draft-grid")},
@@ -131,7 +129,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft = Draft(ids[-1])
         for i in range(min(p.gamma, target.room(ids))):
-            z = (drafter.read(ids) if i == 0 else drafter.extend(draft, [i])).logits[0]  # [V]
+            z = drafter.behind(ids, draft, [i]).logits[0]  # [V]
             x = int(z.argmax())
             draft.add(i, x, chance=float(z.softmax(-1)[x]))
             if x in models.target.eos_ids:
@@ -185,7 +183,3 @@ class School:
             states = [(reader, reader.states(text.to(reader.E.device))[0, -n:]) for reader in self._readers()]
             first = [(h @ reader.E.T).argmax(-1).tolist() for reader, h in states]
         return Schooling(self.tokens_seen, self.drafting, gamma, end, len(ids) - n, first)
-
-
-if __name__ == "__main__":
-    show("fastdraft", "tiny-ar-l", "add: 457 + 86")

@@ -24,13 +24,12 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     token_probability,
     top_ids,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
-from engines.methods.speculative._verify import Draft, Test, Verdict, emitted_tokens
+from engines.methods.speculative._verify import Draft, Test, Verdict
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}
@@ -39,7 +38,6 @@ VERBS = {"filler": "fill", "target": "verify"}
 @method(
     "generalized-aggressive-decoding",
     title="Generalized aggressive decoding",
-    family="speculative",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
     summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ accepts near misses.",
@@ -67,17 +65,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         masks = target.end - len(ids) if p.canvas == "answer" else k
         block, q = fill(models.filler, ids, k, masks) if k else ([], torch.zeros(0))
         iteration = verify_block(target, ids, block, q, *((p.beta, p.tau) if p.accept == "gad++" else (1, 0.0)))
-        groups, first = dict(iteration.groups()), iteration.z.argmax(-1).tolist()
-        at, tokens, causes, chance = groups["commits"]
-        drafted = range(iteration.accepted)
-        relaxed = [i for i in drafted if tokens[i] != first[i]]
-        causes = ["relaxed" if i in relaxed else cause for i, cause in enumerate(causes)]
-        authors = ["filler" if i in drafted else "target" for i in range(len(at))]
-        groups["commits"] = (at, tokens, causes, chance, authors)
-        plain, filled = groups["scores"], (list(range(len(ids), len(ids) + k)), q)
-        groups["scores"] = lambda plain=plain, filled=filled: {**plain(), "filled": filled}
+        first, start = iteration.z.argmax(-1).tolist(), len(ids)
+        relaxed = [i for i in range(iteration.accepted) if iteration.gained[i] != first[i]]
         edit = yield run.step(
-            **groups,
+            **iteration.groups(
+                causes=dict.fromkeys(relaxed, "relaxed"),
+                authors=dict.fromkeys(("accepted", "relaxed"), "filler"),
+                lanes=lambda: {"filled": (range(start, start + k), q)},
+            ),
             intervals=run.calls(VERBS),
             facts=iteration.facts(relaxed=len(relaxed)),
             note=note(iteration, len(relaxed)),
@@ -108,23 +103,17 @@ def bifurcation(z: Tensor, block: list[int], beta: int, tau: float) -> int:
 def verify_block(target: Target, ids: list[int], block: list[int], q: Tensor, beta: int, tau: float) -> Turn:
     """One forward of the verifier over what its cache lacks and the block; the cache then holds the text but its last
     token."""
-    base = target.cache.length
-    chain = ids[base:-1]
-    c, k = len(chain), len(block)
-    z = target.model.extend([*chain, ids[-1], *block], target.cache).logits  # [c + k + 1, V]
-    b = bifurcation(z[c:], block, beta, tau)
-    ends = [i for i, token in enumerate(block[:b]) if token in target.model.eos_ids]
-    b = ends[0] + 1 if ends else b  # what was drafted behind an end mark is not text
-    looked = b if ends else min(b + 1, k)
     draft = Draft(ids[-1], "filler")
     for i, token in enumerate(block):
         draft.add(i, token, chance=float(q[i]))
+    rows = target.read(ids, draft)
+    b = bifurcation(rows.z, block, beta, tau)
+    ends = [i for i, token in enumerate(block[:b]) if token in target.model.eos_ids]
+    b = ends[0] + 1 if ends else b  # what was drafted behind an end mark is not text
+    looked = b if ends else min(b + 1, len(block))
     tests = [Test(i, float(i <= b), None, i <= b) for i in range(1, looked + 1)]
-    emitted, source = (-1, "draft") if ends else (int(z[c + b].argmax()), "argmax")
-    verdict = Verdict(list(range(b + 1)), emitted, source, tests)
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
-    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+    emitted, source = (-1, "draft") if ends else (int(rows.z[b].argmax()), "argmax")
+    return target.keep(rows, Verdict(list(range(b + 1)), emitted, source, tests))
 
 
 def note(iteration: Turn, relaxed: int) -> str:
@@ -138,7 +127,3 @@ def note(iteration: Turn, relaxed: int) -> str:
         f"{kept}{near}; "
         f"{'then one from the verifier' if iteration.verdict.emitted >= 0 else 'the last is the end mark'}."
     )
-
-
-if __name__ == "__main__":
-    show("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")

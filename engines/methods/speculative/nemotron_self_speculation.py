@@ -29,7 +29,6 @@ from engines.kit import (
     TwoWayLM,
     max_new_tokens,
     method,
-    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
@@ -53,7 +52,6 @@ class TwoRoles(Record):
 @method(
     "nemotron-self-speculation",
     title="Self-speculation (Nemotron-Labs-Diffusion)",
-    family="speculative",
     paper="arXiv:2607.05722",
     code="https://huggingface.co/nvidia/Nemotron-Labs-Diffusion-8B",
     summary="One network, two roles: it fills a block of masks in both directions, then checks it left to right.",
@@ -111,7 +109,3 @@ def fill(
         block[reached], chances[reached], passes[reached] = tokens[reached], chance[reached], int(passes.max()) + 1
         unfilled &= ~reached
     return block.tolist(), chances.tolist(), passes.tolist()
-
-
-if __name__ == "__main__":
-    show("nemotron-self-speculation", "tiny-two-way", "add: 457 + 86")

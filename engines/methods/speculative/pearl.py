@@ -35,16 +35,14 @@ from engines.kit import (
     Steps,
     Tensor,
     TokenId,
-    draw,
     many,
     max_new_tokens,
     method,
-    show,
     torch,
 )
 from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._verify import Draft
 
 LONGEST = 12
 
@@ -70,7 +68,6 @@ class AtOnce(Record):
 @method(
     "pearl",
     title="PEARL",
-    family="speculative",
     paper="arXiv:2408.11850",
     code="https://github.com/smart-lty/ParallelSpeculativeDecoding",
     summary="Drafter and target work at the same time: one writes the next block while the other verifies the last.",
@@ -149,11 +146,9 @@ def draft_block(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> 
     block: list[Guess] = []
     for _ in range(gamma):
         z = drafter.read([*text, *(guess.token for guess in block)]).logits[0]  # [V]
-        q = drafter.distribution(z)
-        x = draw(q, rng) if drafter.temperature else int(q.argmax())
-        block.append(
-            Guess(x, float(q[x] if drafter.temperature else z.softmax(-1)[x]), q if drafter.temperature else None)
-        )
+        next_token = Draft(0)
+        chance = drafter.propose(next_token, 0, z, rng)
+        block.append(Guess(next_token.tokens[1], chance, next_token.distributions.get(0)))
     return block
 
 
@@ -177,10 +172,7 @@ def verify_block(target: Target, ids: list[int], tested: Sequence[Guess], z: Ten
         if guess.distribution is not None:
             draft.distributions[row] = guess.distribution
         draft.add(row, guess.token, guess.chance)
-    verdict = verify(z, draft, target.p.temperature, rng, target.model.eos_ids)
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
-    return Turn(ids, draft, verdict, z, z[:0], gained, [])
+    return target.judge(ids, draft, z, rng)
 
 
 def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interval], float]:
@@ -231,7 +223,3 @@ def note(iteration: Turn, was: str, discarded: int) -> str:
         "discarded, and one "
         "token comes from the target."
     )
-
-
-if __name__ == "__main__":
-    show("pearl", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

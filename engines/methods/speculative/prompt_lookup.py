@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method, show
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
 from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -24,8 +24,6 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
 @method(
     "prompt-lookup",
     title="Prompt lookup",
-    family="speculative",
-    paper="",
     code="https://github.com/apoorvumang/prompt-lookup-decoding",
     summary="Drafts by copying: what followed the last few tokens when they occurred earlier in the text.",
     needs="causal",
@@ -72,7 +70,3 @@ def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> 
     chosen = slice(p.matches) if p.order == "first" else slice(-p.matches, None)
     matches = find(np.array(ids), ids, p.longest, 1, length, eos_ids, chosen)
     return [match for match in (matches if p.order == "first" else reversed(matches)) if match.tokens]
-
-
-if __name__ == "__main__":
-    show("prompt-lookup", "tiny-ar-l", "copy: Ada, Ada, Ada, Ada")

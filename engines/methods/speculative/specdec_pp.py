@@ -27,11 +27,9 @@ from engines.kit import (
     Roles,
     Steps,
     Stops,
-    draw,
     many,
     max_new_tokens,
     method,
-    show,
     slider,
 )
 from engines.kit import Generator as Rng
@@ -67,7 +65,6 @@ class Stopping(Record):
 @method(
     "specdec-pp",
     title="SpecDec++",
-    family="speculative",
     paper="arXiv:2405.19715",
     code="https://github.com/Kaffaljidhmah2/SpecDec_pp",
     summary="Drafts until a trained head predicts that a refusal has become likely, instead of a fixed number of "
@@ -100,12 +97,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft, stopped = draft_round(drafter, ids, rule, head, run.rng)
         iteration = target.verify(ids, draft, run.rng)
         drafter.settle(iteration.verdict.path)
-        groups = dict(iteration.groups())
-        scores = groups.pop("scores")
-        behind = list(range(len(ids), len(ids) + len(rule.survival)))
+        start = len(ids)
         edit = yield run.step(
-            **groups,
-            scores=lambda: {**scores(), "survival": (behind, rule.survival)},
+            **iteration.groups(lanes=lambda: {"survival": (range(start, start + len(rule.survival)), rule.survival)}),
             thresholds={"survival": 1 - p.threshold},
             choice=Decision(
                 ["threshold", "most", "end mark"],
@@ -159,18 +153,13 @@ def draft_round(
     draft = Draft(ids[-1])
     layer = () if head is None else (drafter.model.num_layers,)
     for row in range(rule.most):
-        out = drafter.read(ids, layer) if row == 0 else drafter.extend(draft, [row], layer)
+        out = drafter.behind(ids, draft, [row], layer)
         if head is not None and row > 0:
             rule.judge(float(head(out.hidden[layer[0]][-1])))
-        q = drafter.distribution(out.logits[-1])
-        x = draw(q, rng) if drafter.temperature else int(q.argmax())
-        if drafter.temperature:
-            draft.distributions[row] = q
-        chance = float(q[x] if drafter.temperature else out.logits[-1].softmax(-1)[x])
-        draft.add(row, x, chance)
+        chance = drafter.propose(draft, row, out.logits[-1], rng)
         if head is None:
             rule.judge(chance)
-        if x in drafter.model.eos_ids:
+        if draft.tokens[-1] in drafter.model.eos_ids:
             return draft, "end mark"
         if rule.stop(row + 1):
             break
@@ -188,7 +177,3 @@ def note(iteration: Turn, stopped: str, rule: StopRule) -> str:
         "end mark": "the end mark was drafted",
     }[stopped]
     return f"{many(n, 'token')} drafted, until {why}; {iteration.accepted} accepted{iteration.ending()}."
-
-
-if __name__ == "__main__":
-    show("specdec-pp", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -20,8 +20,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     residual,
-    show,
-    torch,
+    uniform,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
@@ -30,7 +29,6 @@ from engines.methods.speculative._verify import Draft, Test, Verdict
 @method(
     "speculative-sampling",
     title="Speculative sampling",
-    family="speculative",
     paper="arXiv:2211.17192",
     code="https://github.com/huggingface/transformers",
     summary="A small model drafts a few tokens, the large one checks them in one forward and keeps those it would "
@@ -59,7 +57,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         # Sample gamma guesses x_1, .., x_gamma from M_q, one behind the other, x_i from q_i.
         draft, qs = Draft(ids[-1]), []
         for i in range(min(p.gamma, target.room(ids))):
-            z = (drafter.read(ids) if i == 0 else drafter.extend(draft, [i])).logits[0]  # [V]
+            z = drafter.behind(ids, draft, [i]).logits[0]  # [V]
             qs.append(drafter.distribution(z))
             x = sample(qs[i], T_d, run.rng)
             draft.add(i, x, chance=float((qs[i] if T_d else z.softmax(-1))[x]))
@@ -102,16 +100,7 @@ def sample(p: Tensor, temperature: float, rng: Generator) -> int:
     return draw(p, rng) if temperature else int(p.argmax())
 
 
-def uniform(rng: Generator) -> float:
-    """A number from U(0, 1)."""
-    return float(torch.rand((), dtype=torch.float64, generator=rng))
-
-
 def leftover(p: Tensor, q: Tensor) -> Tensor:
     """norm(max(0, p - q)) [V]; p itself where nothing is left, since p = q refuses no token but by rounding."""
     left = residual(p, q.to(p.device).double())
     return p if left is None else left
-
-
-if __name__ == "__main__":
-    show("speculative-sampling", "tiny-ar-l", "add: 457 + 86")

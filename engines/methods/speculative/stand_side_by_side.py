@@ -8,10 +8,8 @@ Store, draft, check and what is ours in them are those of `stand`, which writes 
 
 from engines.kit import (
     CausalLM,
-    Fed,
     Int,
     Params,
-    Path,
     Paths,
     Recorder,
     Steps,
@@ -19,30 +17,28 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
 )
-from engines.methods.speculative._turn import EMITS, Turn
-from engines.methods.speculative._verify import verify
+from engines.methods.speculative._turn import EMITS, judged, unfinished
 from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
     WITH_SUFFIX,
+    Suffixes,
     check,
     drafted,
     entries,
     groups,
     lengths,
     remember,
+    sample_step,
 )
-from engines.methods.speculative.stand.store import Grown, Store
-from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
+from engines.methods.speculative.stand.store import Store
 
 
 @method(
     "stand-side-by-side",
     title="STAND side by side",
     own="after the abstract and reviews",
-    family="speculative",
     paper="arXiv:2506.04708",
     summary="Several samples of one prompt in every forward, each with a draft tree from what all of them have shown "
     "of the target.",
@@ -68,14 +64,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     paths = Paths(model, prompt, rows=p.trajectories * (p.max_new_tokens + len(parents)), rng=run.rng)
     first, *_ = [paths.add() for _ in range(p.trajectories)]
 
-    def rest(living: list[Path]) -> list[Path]:
-        """Those with something left to write; the others end here."""
-        for path in living:
-            if path.length >= end or (path.length > len(prompt) and path.tip.token in model.eos_ids):
-                paths.drop(path, "finished")
-        return paths.living
-
-    while living := rest(paths.living):
+    while living := unfinished(paths, len(prompt), end):
         trees = {
             path.id: drafted(
                 store, paths.read(path), parents, p, path.rng, model.vocab_size, deepest=end - path.length - 1
@@ -83,11 +72,11 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             for path in living
         }
         fed = paths.feed({i: tree.draft for i, tree in trees.items()})
-        turns = {path.id: judged(paths, path, fed[path.id], trees[path.id], p, end) for path in living}
+        turns = {path.id: judged(paths, path, fed[path.id], trees[path.id].draft, p, end) for path in living}
         for iteration in turns.values():
             remember(store, iteration, p)
         forwards += 1
-        left, shown = rest(living), next(iter(turns))
+        left, shown = unfinished(paths, len(prompt), end), next(iter(turns))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         for path in living:
             path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
@@ -112,16 +101,3 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
         )
         paths.apply_edit(run, edit, first)
-
-
-def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int) -> Turn:
-    """Walk a sample's tree with what the target said, and write what was accepted and the token behind it."""
-    ids, draft = paths.read(path), tree.draft
-    verdict = verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
-    rows = verdict.path[1:][: end - len(ids)]
-    behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
-    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
-
-
-if __name__ == "__main__":
-    show("stand-side-by-side", "tiny-ar-l", "add: 457 + 86", temperature=0.7)

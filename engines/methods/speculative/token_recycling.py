@@ -28,7 +28,6 @@ from engines.kit import (
     max_new_tokens,
     method,
     row_depths,
-    show,
     top_ids,
     torch,
 )
@@ -37,55 +36,12 @@ from engines.methods.speculative._verify import Draft
 
 # Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2"; the small ones are its nodes
 # that were accepted most often by SmolLM2-135M-Instruct on ten prompts that are not among the bundled ones.
-TEMPLATES: dict[str, list[int]] = {
-    "7": [3, 2, 1, 0, 1],
-    "16": [4, 3, 1, 1, 0, 1, 1, 0, 1, 1, 2, 0, 0, 0, 1],
-    "80": [
-        8,
-        8,
-        4,
-        3,
-        2,
-        1,
-        1,
-        1,
-        1,
-        8,
-        3,
-        2,
-        1,
-        1,
-        1,
-        1,
-        1,
-        2,
-        1,
-        0,
-        0,
-        1,
-        0,
-        0,
-        1,
-        0,
-        1,
-        1,
-        0,
-        0,
-        5,
-        2,
-        1,
-        1,
-        1,
-        0,
-        0,
-        0,
-        1,
-        0,
-        0,
-    ]
-    + [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 0, 0, 1]
-    + [0] * 7,
+_COUNTS = {
+    "7": "32101",
+    "16": "431101101120001",
+    "80": "884321111832111112100100101100521110001001000000100110031100100001010020010000000",
 }
+TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.items()}
 
 LISTED = 24  # rows of the table recorded per step
 
@@ -93,7 +49,6 @@ LISTED = 24  # rows of the table recorded per step
 @method(
     "token-recycling",
     title="Token Recycling",
-    family="speculative",
     paper="arXiv:2408.08696",
     code="https://github.com/Luowaterbi/TokenRecycling",
     summary="Guesses that were discarded are kept in a table and come back as a draft tree, verified in one forward.",
@@ -195,7 +150,3 @@ def entries(M: np.ndarray, read: Collection[int], updated: Sequence[int]) -> lis
         Memory([t], [x for x in M[t].tolist() if x >= 0], read=t in read, written=t in updated, source="matrix")
         for t in reversed(latest)
     ]
-
-
-if __name__ == "__main__":
-    show("token-recycling", "tiny-ar-l", "add: 457 + 86")

@@ -38,7 +38,6 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
-    show,
     token_probability,
 )
 from engines.methods.system.afd.batch import Part, prefilled
@@ -65,7 +64,6 @@ class Readers(Record):
 @method(
     "factorised-attention",
     title="Factorised attention beside its twins",
-    family="system",
     paper="arXiv:2507.19427",
     code="https://github.com/stepfun-ai/Step3",
     summary="Four networks that differ in their attention read one text: bytes of the cache and milliseconds of each.",
@@ -149,7 +147,3 @@ def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
     """A half of a layer of one network, measured."""
     label, about = f"{part.side}, layer {part.layer + 1}", {"layer": part.layer + 1}
     return run.interval(name.upper(), part.began, part.ended, label, about, part.side)
-
-
-if __name__ == "__main__":
-    show("factorised-attention", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -92,7 +92,7 @@ def test_a_declaration_names_its_own_parameters():
 
 
 def declared(needs):
-    told = dict.fromkeys(("title", "family", "paper", "summary"), "")
+    told = {"title": "", "family": "x", "summary": ""}
     return method("x", **told, needs=needs, params=[max_new_tokens(8)], emits=set())(lambda: None).info
 
 

@@ -37,7 +37,6 @@ from engines.methods.architecture.encoder_return.phases import DecoderOnly, Enco
 @method(
     "encoder-return",
     title="Return of the Encoder",
-    family="architecture",
     paper="arXiv:2501.16273",
     code="https://github.com/microsoft/encoder-decoder-slm",
     summary="Reads the input once with most of its layers and writes with few; beside it a decoder-only twin of as "

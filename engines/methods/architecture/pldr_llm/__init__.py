@@ -23,7 +23,6 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
-    Tensor,
     Text,
     UserError,
     many,
@@ -40,7 +39,6 @@ MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "iden
 @method(
     "pldr-llm",
     title="PLDR-LLM: G-cache",
-    family="architecture",
     paper="arXiv:2502.13502",
     code="https://github.com/burcgokden/PLDR-LLM-with-KVG-cache",
     summary="Attention through a matrix G that a deep network computes from the prompt once; then G is kept and the "
@@ -74,7 +72,7 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
         record.now = Now(ids, now, p.source, reused)
         edit = yield run.step(
             commits=([len(ids)], [token], "greedy", token_probability(now.logits, torch.tensor([token]))),
-            candidates=partial(_candidates, len(ids), now.logits),
+            candidates=lambda: ([len(ids)], now.logits),
             records={"operators": record.operators},
             intervals=record.intervals,
             facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
@@ -83,10 +81,6 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
         ids = run.apply_edit(edit, [*ids, token], cache)
         if edit and edit.force:
             record.follow(ids)
-
-
-def _candidates(at: int, z: Tensor) -> tuple[list[int], Tensor]:
-    return [at], z
 
 
 def other(model: CountedPowerLaw, text: str) -> list[int]:

@@ -38,13 +38,6 @@ class Operator(Record):
     at: Index = 0
     difference: float | None = None
 
-    def __post_init__(self) -> None:
-        for packed in (self.maps, self.moved):
-            if packed is not None and (len(packed.shape) != 4 or packed.dtype != "u1"):
-                raise ValueError(
-                    f"operators: maps have four axes of fractions, not {packed.dtype} of shape {packed.shape}"
-                )
-
 
 class Operators(Record):
     """The operators G of the run's own decoder and of those beside it, the run's own first."""

@@ -15,7 +15,11 @@ and M-RoPE are not loaded; prefilling is off unless it is asked for (the officia
 are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest is
 committed (the official loop raises)."""
 
+from collections.abc import Iterable
+from functools import partial
+
 from engines.kit import (
+    Alternatives,
     Bool,
     Choice,
     Decision,
@@ -23,15 +27,21 @@ from engines.kit import (
     Float,
     MaskedLM,
     Params,
+    Position,
+    Record,
     Recorder,
     Span,
     Steps,
+    Stops,
     Tensor,
     Text,
+    TokenId,
     UserError,
+    exact,
     mask_positions,
     max_new_tokens,
     method,
+    slider,
     token_probability,
     torch,
 )
@@ -51,9 +61,36 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
-from engines.methods.diffusion.dimple.form import Form, form
 from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
+
+
+class Form(Record):
+    """The answer as a form: the words printed before the first forward, and the open fields with their scores."""
+
+    printed: list[Position]
+    fields: list[Position]  # open before this step
+    tokens: list[TokenId]  # proposed for them
+    scores: list[float]  # of the order that `alg` names
+    threshold: float  # 0: none
+    mode: str  # confident, fallback or final
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """How many fields another threshold fills; none where the rate decides."""
+        if self.mode == "final" or min(self.scores, default=-1) < 0:
+            return {}
+        return {"threshold": Stops.over(slider(0, 1, 0.01, self.threshold), partial(confident, self.scores))}
+
+
+def confident(scores: Iterable[float], theta: float) -> int:
+    """How many scores are above the threshold, if there is one."""
+    return sum(score > theta for score in scores) if theta > 0 else 0
+
+
+def form(pins: dict[int, int], masks: Tensor, x0: Tensor, order: Tensor, threshold: float, mode: str) -> Form:
+    """The record of one forward; masks, x0, order [m]."""
+    return Form(sorted(pins), masks.tolist(), x0.tolist(), exact(order), threshold, mode)
+
 
 MODES = ["confident", "fallback", "final"]
 
@@ -72,7 +109,6 @@ def check(p: Params) -> None:
 @method(
     "dimple",
     title="Dimple",
-    family="diffusion",
     paper="arXiv:2505.16990",
     code="https://github.com/yu-rp/Dimple",
     summary="Write everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "

@@ -1,7 +1,6 @@
 """Structure priors: words that stand in the answer before the first forward, as in a form (Dimple, 2505.16990)."""
 
 import re
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     MaskedLM,
@@ -9,10 +8,6 @@ from engines.kit import (
     Span,
     UserError,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 FORM = "position:words|position:words, as 0:Name:|12: Age:<eos>; spaces count, \\n is the line end, #7 the token id 7"
 

@@ -23,25 +23,15 @@ converted once, see `engines/models/parts/filters.py`."""
 
 from functools import cache
 
-from engines.kit import MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch
+from engines.kit import MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method
 from engines.methods.diffusion._forward import Forward
-from engines.methods.diffusion.learn2pd.board import (
-    LANES,
-    SHARED,
-    Proposed,
-    check_filter,
-    facts,
-    note,
-    with_cut,
-)
-from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
+from engines.methods.diffusion.learn2pd.board import LANES, SHARED, Filtering, Judged, Proposed, check_filter, commit
 from engines.models.parts.filters import filter_of, read_filter
 
 
 @method(
     "learn2pd",
     title="Learn2PD + EoTP",
-    family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="A tiny trained filter says which proposals are final already, and the board is cut after the end mark. "
@@ -55,33 +45,14 @@ from engines.models.parts.filters import filter_of, read_filter
     check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """The official `llada/generate.py`. g is the filter, q [b] what it says of the block, e the last position."""
+    """The official `llada/generate.py`; g is the filter."""
     x, forward, first = run.canvas(p.max_new_tokens, model.record.device), Forward(model), True  # [L], L falls
     # Once per run, and again where an edit names another file.
     filter_at = cache(lambda path: read_filter(path) if path else filter_of(model.record))
     while len(mask_positions(x, model.mask_id)):
-        L, f = len(x), Proposed.of(model, forward, x, p, run)
+        f = Proposed.of(model, forward, x, p, run)
         g = filter_at(p.filter) if p.accept_thres < 1 else None
-        q = g(f.c) if g else None  # [b]
-        accept = f.hidden & (q > p.accept_thres) if q is not None else torch.zeros_like(f.hidden)  # [b]
-        ready = f.accepted_positions(accept)  # [b]
-        e, sure = f.cut(accept, p, L)
-        chosen = f.a + ready.nonzero()[:, 0]
-        x[chosen] = f.x0[chosen]
-        x = x[: e + 1]
-        causes = ["filter" if yes else "top1" for yes in accept[chosen - f.a].tolist()]
-        edit = yield run.step(
-            records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L)},
-            commits=with_cut(chosen.tolist(), f.x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
-            scores=lambda: {
-                **({"filter": (range(f.a, f.b), q)} if q is not None else {}),
-                "confidence": f.confidences(),
-            },
-            thresholds={"filter": p.accept_thres},
-            candidates=lambda: (f.masks, f.z),
-            spans=f.marked(e, sure, L),
-            facts=facts(int(f.E.sum()), L - 1 - e, sure, f.hidden, ready, None, True),
-            note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if first else None) + f.note,
-        )
+        x, step = commit(x, f, Judged.by_filter(f, g, p.accept_thres), p, run, first=first)
+        edit = yield step
         first = False
         x = run.apply_edit(edit, x)

@@ -5,24 +5,33 @@ Letters: L positions of the board, m masks that were fed, b positions of a block
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engines.kit import (
+    Alternatives,
     Bool,
     Float,
     Int,
     MaskedLM,
     Params,
+    Position,
+    Probability,
+    Record,
     Recorder,
     Span,
+    Step,
+    Stops,
     Tensor,
     Text,
+    TokenId,
     UserError,
     block_of,
+    exact,
     gumbel_argmax,
     many,
     mask_positions,
+    slider,
     token_probability,
     torch,
 )
@@ -84,11 +93,6 @@ class Proposed(NamedTuple):
         hidden = x[a:b] == model.mask_id
         return cls(a, b, masks, z[masks - first], conf, x0, hidden, c, E, distributions.spans, distributions.note)
 
-    def accepted_positions(self, accept: Tensor) -> Tensor:
-        """What a filter that accepts these of the block writes; both [b]."""
-        yes = with_best(accept.tolist(), self.c.tolist(), self.hidden.tolist())
-        return torch.tensor(yes, device=accept.device)
-
     def confidences(self) -> tuple[list[int], Tensor]:
         """Of the whole block, which the filter reads, and of every mask behind it."""
         behind = self.masks >= self.b
@@ -105,6 +109,61 @@ class Proposed(NamedTuple):
         """The spans of the record: the block, what was fed, and what is cut off behind position e."""
         off = [Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else []
         return [Span("block", self.a, self.b), *self.spans, *off]
+
+
+class Judged(NamedTuple):
+    """What is decided of a block: q [b] what the filter g says, none where the schedule alone decides; accept [b] the
+    positions that it, or the oracle, takes; ready [b] those that are written."""
+
+    g: BlockFilter | None
+    q: Tensor | None
+    accept: Tensor
+    ready: Tensor
+
+    @classmethod
+    def by_filter(cls, f: Proposed, g: BlockFilter | None, threshold: float) -> Judged:
+        """What the filter accepts, and the most confident one."""
+        q = g(f.c) if g else None  # [b]
+        accept = f.hidden & (q > threshold) if q is not None else torch.zeros_like(f.hidden)
+        yes = with_best(accept.tolist(), f.c.tolist(), f.hidden.tolist())
+        return cls(g, q, accept, torch.tensor(yes, device=accept.device))
+
+
+def commit(
+    x: Tensor,
+    f: Proposed,
+    judged: Judged,
+    p: Params,
+    run: Recorder,
+    *,
+    first: bool,
+    cause: str = "filter",
+    right: Tensor | None = None,
+    agree: Tensor | None = None,
+) -> tuple[Tensor, Step]:
+    """Write what was decided onto the board x [L] and cut it behind the end of the text: the board, and the step that
+    says so. right [b]: where the proposals are the reference's, if there is one; agree [b]: the same, as it is shown;
+    first: the step names the filter."""
+    g, q, accept, ready = judged
+    L, (e, sure) = len(x), f.cut(accept, p, len(x))
+    chosen = f.a + ready.nonzero()[:, 0]
+    x[chosen] = f.x0[chosen]
+    causes = [cause if yes else "top1" for yes in accept[chosen - f.a].tolist()]
+    step = run.step(
+        records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L, agree)},
+        commits=with_cut(chosen.tolist(), f.x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
+        scores=lambda: {
+            **({"filter": (range(f.a, f.b), q)} if q is not None else {}),
+            "confidence": f.confidences(),
+            **({"oracle": (range(f.a, f.b), right)} if right is not None else {}),
+        },
+        thresholds={"filter": p.accept_thres},
+        candidates=lambda: (f.masks, f.z),
+        spans=f.marked(e, sure, L),
+        facts=facts(int(f.E.sum()), L - 1 - e, sure, f.hidden, ready, right, cause == "filter"),
+        note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if first else None) + f.note,
+    )
+    return x[: e + 1], step
 
 
 def with_best(accept: Sequence[bool], c: Sequence[float], hidden: Sequence[bool]) -> list[bool]:
@@ -180,4 +239,56 @@ def note(causes: list[str], masks: int, cut: int, sure: float, g: BlockFilter | 
         sentence
         + (f" An end mark is proposed with {sure:.0%}: {behind} cut off." if cut else "")
         + (f" The filter is {g.name}, sha256 {g.sha256[:12]}." if g else "")
+    )
+
+
+PLAIN = 0.8  # what the published filter amounts to
+
+
+class Filtering(Record):
+    """The confidences of a block, which the filter reads, and what it says of each proposal."""
+
+    start: Position  # of the block
+    masked: list[bool]
+    tokens: list[TokenId]
+    confidence: list[Probability]
+    filter: list[Probability]  # none where the schedule alone decides
+    threshold: float
+    end: int  # of the board, after the cut
+    length: int  # before it
+    end_confidence: Probability  # of the end mark that cuts; 0 where none does
+    oracle: list[bool] = []  # where the proposals are the reference's, if there is one
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Which positions of the block another threshold of the filter writes, and which one on the confidence does, of
+        those that were not cut off."""
+        kept = self.end - self.start
+
+        def select(values: Sequence[float], accepted: Callable[[float], bool]) -> list[int]:
+            accept = [hidden and accepted(v) for v, hidden in zip(values, self.masked, strict=True)]
+            return [i for i, yes in enumerate(with_best(accept, self.confidence, self.masked)[:kept]) if yes]
+
+        q = self.filter or [-1.0] * len(self.masked)
+        tau = Stops.over(slider(0, 1, 0.01, self.threshold), lambda tau: select(q, lambda v: v > tau))
+        if self.oracle and not self.filter:
+            tau = Stops([0], [[i for i, yes in enumerate(self.oracle[:kept]) if yes and self.masked[i]]])
+        theta = slider(0, 1, 0.01, PLAIN)
+        return {"tau": tau, "theta": Stops.over(theta, lambda theta: select(self.confidence, lambda v: v >= theta))}
+
+
+def filtering(
+    f: Proposed, q: Tensor | None, threshold: float, e: int, sure: float, L: int, right: Tensor | None
+) -> Filtering:
+    """The record of one forward; q and right [b], e the last position that is kept of L."""
+    return Filtering(
+        f.a,
+        f.hidden.tolist(),
+        f.x0[f.a : f.b].tolist(),
+        exact(f.c),
+        [] if q is None else exact(q),
+        threshold,
+        e + 1,
+        L,
+        sure,
+        [] if right is None else right.tolist(),
     )

@@ -53,8 +53,6 @@ class Block:
 @method(
     "llada22",
     title="LLaDA2.2",
-    family="diffusion",
-    paper="",
     code="https://github.com/sgl-project/sglang",
     summary="LLaDA2.1's writing and replacing, and two tokens that delete a position or insert a mask in front of it.",
     needs="block",

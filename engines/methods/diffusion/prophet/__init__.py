@@ -23,7 +23,6 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
-    Tensor,
     Text,
     gumbel_argmax,
     mask_positions,
@@ -35,10 +34,9 @@ from engines.kit import (
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
-from engines.methods.diffusion.llada import check_schedule
-from engines.methods.diffusion.prophet.bars import gaps, verdict
+from engines.methods.diffusion.llada import check_schedule, guided
+from engines.methods.diffusion.prophet.bars import Watched, gaps, verdict, watched
 from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
-from engines.methods.diffusion.prophet.watched import Watched, watched
 
 
 def check(p: Params) -> None:
@@ -50,7 +48,6 @@ def check(p: Params) -> None:
 @method(
     "prophet",
     title="Prophet",
-    family="diffusion",
     paper="arXiv:2508.19982",
     code="https://github.com/pixeli99/Prophet",
     summary="LLaDA's loop, watched: when the logits of the answer's region are far enough apart, everything left is "
@@ -83,7 +80,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     x = run.canvas(G, model.record.device)  # [L]
     pinned = {P + offset: token for offset, token in placed(p, model).items()}
     x[list(pinned)] = torch.tensor(list(pinned.values()), dtype=x.dtype, device=x.device)
-    given = x != model.mask_id  # [L]
+    given = x != model.mask_id  # [L]: the prompt and the constraints
     g, all_in, reading, unchanged = 0, False, "", 0
     for start in range(P, P + G, b):
         end = start + b
@@ -135,16 +132,6 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 note=note(watch, reading, len(chosen), int(ready.sum())),
             )
             x = run.apply_edit(edit, x)
-
-
-def guided(model: MaskedLM, x: Tensor, given: Tensor, w: float) -> Tensor:
-    """Logits [L, V]; with guidance u + (w + 1)(c - u), where u sees neither the prompt nor the constraints (given
-    [L])."""
-    if w == 0:
-        return model(x)
-    c, u = model(torch.stack([x, x.masked_fill(given, model.mask_id)]))
-    z = u + (w + 1) * (c - u)
-    return z.masked_fill(z.isnan(), -torch.inf)  # a logit of -inf in both rows
 
 
 def note(watch: Decision | None, reading: str, filled: int, ready: int) -> str:

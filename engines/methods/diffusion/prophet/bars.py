@@ -3,12 +3,20 @@ bar of its phase; and the bars of another model than those it was published for.
 
 from collections.abc import Iterable
 
+from engines.core.trace import Small
 from engines.kit import (
+    Alternatives,
     Decision,
     Params,
+    Position,
+    Record,
+    Stops,
     Tensor,
+    TokenId,
     Trace,
     UserError,
+    exact,
+    slider,
     torch,
 )
 
@@ -59,3 +67,32 @@ def calibrated_bars(traces: Iterable[Trace]) -> dict[str, float]:
         torch.tensor([0.6, 0.4, 0.2], dtype=torch.float64)
     )
     return dict(zip(("bar_early", "bar_mid", "bar_late"), (round(q, 2) for q in points.tolist()), strict=True))
+
+
+class Watched(Record):
+    """The answer as it would read now, the lead of each first choice in nats, and the bars of the phases."""
+
+    start: Position
+    tokens: list[TokenId]
+    leads: list[float]
+    forward: Small
+    planned: Small
+    bars: list[float]  # early, mid, late
+    open: int  # masks before the forward wrote any
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whether the answer reaches its bar times a factor, and the bars over all forwards, from which one on each."""
+        mean = sum(self.leads) / (len(self.leads) or 1)
+
+        def bar(g: int) -> float:
+            return self.bars[PHASES.index(phase_of(g, self.planned))]
+
+        leaps = Stops.over(slider(0, 2, 0.05, 1), lambda factor: mean >= factor * bar(self.forward))
+        stairs = Stops.over(range(1, max(self.planned, self.forward) + 1), lambda g: bar(int(g)))
+        return {"factor": leaps, "bar": stairs} if self.leads else {}
+
+
+def watched(start: int, tokens: Tensor, z: Tensor, g: int, S: int, p: Params, masks: int) -> Watched:
+    """The record of forward g of S; tokens [n] and their logits z [n, V] from position `start` on."""
+    bars = [p.bar_early, p.bar_mid, p.bar_late]
+    return Watched(start, tokens.tolist(), exact(gaps(z)), g, S, bars, masks)

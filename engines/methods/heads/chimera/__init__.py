@@ -14,6 +14,7 @@ text; a draft vocabulary where the model's is large; exact verification above te
 Letters: h the model's last states, g the vector of a run of tokens, f what the encoder foresees, W tokens of a run, K
 heads A_i, T rows of text with true states."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -29,9 +30,9 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._template import likeliest, parents_of
-from engines.methods.heads.chimera.drafter import Drafter
-from engines.methods.heads.chimera.fusing import Fusing, fusing_of
+from engines.methods.heads._rankings import vocabulary_of
+from engines.methods.heads._template import likeliest, parents_of, ranks_of
+from engines.methods.heads.chimera.drafter import Drafter, Fusing, fusing_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 
@@ -39,7 +40,6 @@ from engines.methods.speculative._verify import Draft
 @method(
     "chimera",
     title="Chimera",
-    family="heads",
     paper="arXiv:2402.15758",
     code="https://github.com/kafkayu/Chimera",
     summary="Guesses from the last three tokens and from one layer over the model's own states of the whole text.",
@@ -64,8 +64,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     all of them (the first, and after a person's change) reads the text and drafts nothing."""
     from engines.models.networks.chimera_drafter import drafter_of  # it needs torch, which listing does not load
 
-    model, n = models.target, models.target.num_layers
-    drafter = Drafter(model.playing("draft"), drafter_of(models.drafter), models.drafter.tensors.get("vocabulary"), p)
+    model, n, device = models.target, models.target.num_layers, models.target.record.device
+    drafter = Drafter(model.playing("draft"), drafter_of(models.drafter), vocabulary_of(models.drafter, device), p)
     accuracy = models.drafter.tensors["accuracy"][p.window - 1][: p.K].tolist()  # [K][RANKS]
     paths, parents = parents_of(path for path, _ in likeliest(accuracy, p.nodes))
     target, ids, ready = Target(model, prompt, p, rows=len(paths)), prompt, False
@@ -73,38 +73,32 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         drafter.begin()
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if ready and len(paths) > 1:
-            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
             draft = drafter.grown(known, parents[: len(known)], ids)
         base = target.cache.length
         iteration = target.verify(ids, draft, run.rng, hidden=(n,))
-        h = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
-            : target.cache.length - base
-        ]
-        drafter.read(h)
-        ranks = [path[-1] if path else -1 for path in known]
+        drafter.read(iteration.states[n][: target.cache.length - base])
         size = "" if ready else f" {models.drafter.parameters:,} trained parameters draft from here on."
-        groups = dict(iteration.groups(ranks))
-        cosines, groups["scores"] = lanes_of(iteration, drafter, n, groups["scores"])
+        cosines, lanes = lanes_of(iteration, drafter, n)
         facts = iteration.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
         records = {"fusing": partial(fusing_of, drafter, model.unbooked(), iteration, iteration.hidden[n])}
-        edit = yield run.step(**groups, records=records, facts=facts, note=iteration.note() + size)
+        edit = yield run.step(
+            **iteration.groups(ranks_of(known), lanes=lanes), records=records, facts=facts, note=iteration.note() + size
+        )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.past.crop(target.cache.length)
         ready = ids == iteration.ids
 
 
-def lanes_of(iteration: Turn, drafter: Drafter, n: int, scores: Any) -> tuple[dict[str, float], Any]:
+def lanes_of(iteration: Turn, drafter: Drafter, n: int) -> tuple[dict[str, float], Callable[[], dict[str, Any]]]:
     """What became known of the foreseen states of rows that were kept: their mean cosine with the true ones; and the
-    score lanes with the encoder's attention and these cosines."""
+    lanes of the encoder's attention and of these cosines."""
     rows = [row for row in iteration.verdict.path if row in drafter.foreseen]
     if not rows or drafter.looks is None:
-        return {}, scores
+        return {}, dict
     f, h = torch.stack([drafter.foreseen[row] for row in rows]), iteration.hidden[n][rows].float()
     cosines, looks = torch.nn.functional.cosine_similarity(f, h, dim=-1), drafter.looks
     start = len(iteration.before) - 1
-    more = {
-        "attention": (list(range(len(looks))), looks),
-        "foreseen": (list(range(start, start + len(rows))), cosines),
-    }
-    return {"cosine_of_foreseen_states": float(cosines.mean())}, lambda: {**scores(), **more}
+    lanes = {"attention": (range(len(looks)), looks), "foreseen": (range(start, start + len(rows)), cosines)}
+    return {"cosine_of_foreseen_states": float(cosines.mean())}, lambda: lanes

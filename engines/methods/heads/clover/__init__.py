@@ -31,8 +31,8 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._rankings import Ranking, rankings_of
-from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
+from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
 from engines.methods.heads.clover.rankings import Control, Rankings
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -42,7 +42,6 @@ from engines.methods.speculative._verify import Draft
     "clover",
     title="Clover",
     own="after the abstract, own wiring and training",
-    family="heads",
     paper="arXiv:2405.00263",
     summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",
     needs={"target": "layered", "drafter": part("clover-drafter")},
@@ -69,10 +68,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     from engines.models.networks.exits import Past  # these need torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers
-    drafter, accuracy = chosen(models.drafter, p.link)
+    drafter, accuracy = drafter_for(models.drafter, p.link)
     drafter, past = drafter.to(model.record.device), Past()
-    vocabulary = models.drafter.tensors.get("vocabulary")
-    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    vocabulary = vocabulary_of(models.drafter, model.record.device)
     control = Control(model.unbooked(), drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
@@ -83,31 +81,30 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if a is not None and len(paths) > 1:
-            deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
+            deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
             last_only = p.memory == "last"
-            draft, ranked, looked = grown(
+            draft, ranked, looked = regressive_tree(
                 model.playing("draft"), drafter, vocabulary, a, known, parents[: len(known)], ids, last_only
             )
         base = target.cache.length
         iteration = target.verify(ids, draft, run.rng, hidden=(n,))
-        h = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
-            : target.cache.length - base
-        ]
+        h = iteration.states[n][: target.cache.length - base]
         states = augmented(drafter.block, h, past) if p.block else h.float()
-        ranks = [path[-1] if path else -1 for path in known]
         size = "" if a is not None else f" {numbers:,} trained parameters draft from here on."
         depth = max(map(len, known))
         facts = iteration.facts(depth=depth, rows_of_the_block=len(h) if p.block else 0, **looked)
         records = {"rankings": partial(control.beside, ranked, depth, len(ids), p.block)}
-        edit = yield run.step(**iteration.groups(ranks), records=records, facts=facts, note=iteration.note() + size)
+        edit = yield run.step(
+            **iteration.groups(ranks_of(known)), records=records, facts=facts, note=iteration.note() + size
+        )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         past.crop(target.cache.length)
         control.accept(h, target.cache.length)
         a, ranked, looked = states[-1] if ids == iteration.ids else None, {}, {}
 
 
-def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
+def drafter_for(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
     """The drafter of a part and its accuracies [K][RANKS]; without the link the control. Raises UserError where the
     part has no control."""
     from engines.models.networks.clover_drafter import CONTROL, drafter_of
@@ -121,7 +118,7 @@ def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
     return drafter, accuracy.tolist()
 
 
-def grown(
+def regressive_tree(
     model: Any,
     drafter: Any,
     vocabulary: Tensor | None,
@@ -134,21 +131,17 @@ def grown(
     """The tree of these paths below the text `ids`, from the augmented state a [d], all nodes of a depth at once; what
     was ranked after each row that has children; and what the attention decoder looked at on average, in shares. Each
     node has a memory [m, d] of its own, which its children go on from."""
-    draft, memory, looks, ranked = Draft(ids[-1], "draft"), {-1: a[None]}, [], dict[int, Ranking]()
-    for i in range(max(map(len, paths))):
-        rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+    memory, looks = {-1: a[None]}, list[Tensor]()
+
+    def ranked(i: int, rows: list[int], draft: Draft) -> list[Ranking]:
         M = torch.stack([memory[draft.parents[row]] for row in rows])  # [rows, i + 1, d]
         M, look = drafter.onward(M[:, -1:] if last_only else M, model.embed([draft.tokens[row] for row in rows]))
-        memory |= dict(zip(rows, M, strict=True))
+        memory.update(zip(rows, M, strict=True))
         looks.append(look.mean((0, 1)))  # [m + 1]: the states, then the guess
         z = model.unembed(drafter.said(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
-        ranked |= zip(rows, rankings_of(z, vocabulary), strict=True)
-        for row, path in enumerate(paths):
-            if len(path) == i + 1:
-                above, r = parents[row], path[-1]
-                node = draft.add(above, ranked[above].tokens[r], ranked[above].chances[r])
-                draft.taken(node, "head", f"head {i + 1}")
-    return draft, ranked, shares(looks)
+        return rankings_of(z, vocabulary)
+
+    return *by_depth(paths, parents, ids[-1], ranked), shares(looks)
 
 
 def shares(looks: Sequence[Tensor]) -> dict[str, float]:

@@ -28,8 +28,6 @@ from engines.kit import (
     Steps,
     Taps,
     Tensor,
-    distribution,
-    draw,
     many,
     max_new_tokens,
     method,
@@ -37,8 +35,8 @@ from engines.kit import (
     torch,
 )
 from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Target, propose, temperature
+from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import exits_of, maps_of, scaled
 
 MOST, CONTEXT = 18, 32
@@ -48,7 +46,6 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the thresh
 @method(
     "del",
     title="DEL",
-    family="heads",
     paper="arXiv:2504.05598",
     code="https://github.com/hoenza/DEL",
     summary="Measures after every round which layer would have drafted right, and picks exit and draft length anew.",
@@ -77,8 +74,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     exits = exits_of(models.maps.tensors)
     maps = {i: R.to(target.record.device) for i, R in maps_of(models.maps, exits, L).items()}
     vocabulary = models.maps.tensors.get("vocabulary")
-    ids, end, seen = prompt, len(prompt) + p.max_new_tokens, Counts(exits)
-    cache, exit_layer, chosen = target.new_cache(end + MOST), exits[0], 1
+    side, ids, seen = Target(target, prompt, p, rows=MOST), prompt, Counts(exits)
+    cache, exit_layer, chosen = side.cache, exits[0], 1
 
     def logits(h: dict[int, Tensor], predicts: int | None = None) -> Tensor:
         """What these exits say, [sum of rows, v]."""
@@ -86,32 +83,24 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         x = torch.cat([rows if raw else scaled(rows) @ maps[i].T for i, rows in h.items()])
         return drafter.unembed(x, vocabulary, normed=not raw, predicts=predicts)
 
-    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in target.eos_ids):
-        base, chain, draft = cache.length, ids[cache.length :], Draft(ids[-1])
+    while side.unfinished(ids):
+        base, draft = cache.length, Draft(ids[-1])
         streams: dict[int, list[Tensor]] = {i: [] for i in exits}
         keep = collect(streams, [i for i in exits if i <= exit_layer])  # the drafting layers
         rest = collect(streams, [i for i in exits if i > exit_layer])
-        h = [target.layers(target.embed(chain), cache, 0, exit_layer, taps=keep)]
-        most, first = min(p.gamma_max, end - len(ids) - 1), not seen.known
+        h = [target.layers(target.embed(ids[base:]), cache, 0, exit_layer, taps=keep)]
+        most, first = min(p.gamma_max, side.room(ids)), not seen.known
         sure: list[float] = []
         most = min(most, 1 if first else chosen if p.stop == "length" else most)
         tau = None if first or p.stop == "length" else seen.tau()[exits.index(exit_layer)]
         while not (why := ended(sure, tau, most, draft.tokens[-1] in target.eos_ids)):
             z = logits({exit_layer: h[-1][-1:]}, len(ids) + len(sure))[0]
-            q = distribution(z.double(), p.temperature) if p.temperature else z.double().softmax(-1)
-            at = draw(q, run.rng) if p.temperature else int(q.argmax())
-            if p.temperature:
-                draft.distributions[len(sure)] = spread(q, vocabulary, target.vocab_size)
-            sure.append(float(q[at]))
-            draft.add(len(sure) - 1, at if vocabulary is None else int(vocabulary[at]), sure[-1])
+            sure.append(propose(draft, len(sure), z.double(), p.temperature, run.rng, vocabulary, target.vocab_size))
             draft.taken(len(sure), "layer", f"layer {exit_layer} of {L}")
             h.append(drafter.layers(drafter.embed(draft.tokens[-1:]), cache, 0, exit_layer, taps=keep))
-        c, x = len(chain) - 1, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
+        c, x = len(ids) - 1 - base, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
         z = target.unembed(x, predicts=base + 1)  # [c + 1 + d, V]
-        verdict = verify(z[c:], draft, p.temperature, run.rng, target.eos_ids)
-        iteration = Turn(
-            ids, draft, verdict, z[c:], z[:c], emitted_tokens(draft, verdict)[: end - len(ids)], chain[:-1]
-        )
+        iteration = side.judge(ids, draft, z, run.rng)
         context = min(CONTEXT, c)
         s = logits({i: torch.cat(x)[c - context :] for i, x in streams.items()}).softmax(-1).max(-1)
         shadow = s.indices if vocabulary is None else vocabulary.to(s.indices.device)[s.indices]
@@ -139,7 +128,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             note=sentence,
         )
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
-        cache.crop(min(len(iteration.ids) - 1, cache.length))
         ids = run.apply_edit(edit, iteration.ids, cache)
 
 
@@ -160,11 +148,6 @@ def collect(into: dict[int, list[Tensor]], exits: Sequence[int]) -> Taps:
             into[i].append(x)
 
     return Taps(stream=keep)
-
-
-def spread(q: Tensor, vocabulary: Tensor | None, V: int) -> Tensor:
-    """q [v] over the whole vocabulary, [V]."""
-    return q if vocabulary is None else q.new_zeros(V).index_copy(0, vocabulary.long(), q)
 
 
 def next_plan(best: Best, exits: Sequence[int], fixed: bool) -> str:

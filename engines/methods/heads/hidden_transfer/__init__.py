@@ -30,23 +30,19 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    row_depths,
-    top_ids,
     torch,
 )
-from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
+from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
+from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
 from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
-
-RANKS = 10  # guesses taken of each pseudo row
+from engines.methods.speculative._verify import Draft
 
 
 @method(
     "hidden-transfer",
     title="Hidden Transfer",
     own="after the abstract, own layer and training",
-    family="heads",
     paper="arXiv:2404.12022",
     summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",
     needs={"target": "layered", "maps": part("transfer-maps")},
@@ -65,48 +61,41 @@ RANKS = 10  # guesses taken of each pseudo row
     lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """One forward per step. guesses [m][RANKS] are those of the last kept row's pseudo rows; none at first and after a
+    """One forward per step. guesses [m] are those of the last kept row's pseudo rows; none at first and after a
     person's change."""
     model, l = models.target, layer_of(models.maps, p.transfer_layer)  # noqa: E741 - the paper's letter
     W, b, a = maps_of(models.maps, l, p.m, model.record.device)
-    vocabulary = models.maps.tensors.get("vocabulary")
-    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
-    paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
+    vocabulary = vocabulary_of(models.maps, model.record.device)
+    paths, _ = parents_of(path for path, _ in likeliest(a, p.nodes))
     target = Target(model, prompt, p, rows=len(paths) * (1 + p.m))
-    ids = prompt
-    guesses: list[list[int]] = []
-    chances: list[list[float]] = []
+    ids, guesses = prompt, list[Ranking]()
     nothing = partial(Transfer, l, model.num_layers)
     lens: Callable[[], Transfer] = nothing
     while target.unfinished(ids):
         places = (model.max_positions or len(ids) + 2 * RANKS) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places, len(guesses))
         known = [path for path in paths if len(path) <= deepest]
-        draft = Draft.of(filled(known, ids[-1], guesses), parents[: len(known)], "draft")
-        draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.traced.append(partial(from_heads, known, guesses, "pseudo row"))
+        draft = laid(known, ids[-1], guesses, "pseudo row")
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         iteration, streams = forward(target, ids, draft, l, W, b, run.rng)
         h = model.normed(streams[model.num_layers])  # [k, d]: pseudo rows of the last row kept
         size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."
-        guesses, chances, made_by = [], [], lens if draft.parents[1:] else nothing
+        guesses, made_by = [], lens if draft.parents[1:] else nothing
         if len(h):
             z = model.unembed(h, vocabulary, normed=True, predicts=len(iteration.ids), counts=False)
-            best = top_ids(z, RANKS)
-            guesses = (best if vocabulary is None else vocabulary[best]).tolist()
-            chances = z.softmax(-1).gather(-1, best).tolist()
-            lens = partial(read, model, streams, vocabulary, iteration.ids[-2], len(iteration.ids), guesses, chances)
+            guesses = rankings_of(z, vocabulary)
+            lens = partial(read, model, streams, vocabulary, iteration.ids[-2], len(iteration.ids), guesses)
         extra, upper = sum(draft.tails), model.num_layers - l
         way = f"went through the upper {upper} layers" if upper else "went straight to the output head"
         edit = yield run.step(
-            **iteration.groups([path[-1] if path else -1 for path in known]),
+            **iteration.groups(ranks_of(known)),
             records={"transfer": made_by},
             facts=iteration.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
             note=f"{iteration.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         if ids != iteration.ids:
-            guesses, chances = [], []
+            guesses = []
 
 
 def layer_of(maps: Any, layer: int) -> int:
@@ -135,26 +124,18 @@ def forward(
     states [k, d] of the pseudo rows of the last row kept, behind l ... n layers."""
     model: Any = target.model
     cache, base, n = target.cache, target.cache.length, model.num_layers
-    chain, N = ids[base:-1], len(draft)
-    c = len(chain)
-    hang = [*range(-1, c - 1), *(c + row if row >= 0 else c - 1 for row in draft.parents)]
-    x = model.layers(model.embed([*chain, *draft.tokens]), cache, 0, layer, parents=hang)  # [c + N, d]
+    c, N, hang, speaks = len(ids) - 1 - base, len(draft), target.hang(ids, draft.parents), target.speaks(ids, draft)
+    x = model.layers(model.embed([*ids[base:-1], *draft.tokens]), cache, 0, layer, parents=hang)  # [c + N, d]
     pseudo, below = layout(draft.tails, c)
     made = x[c:].float() @ W.mT + b[:, None]  # [m, N, d]
-    rows = [made[i, v] for v, i in pseudo]
-    y = torch.cat([x, torch.stack(rows).to(x.dtype)]) if rows else x
+    entering = [made[i, v] for v, i in pseudo]
+    y = torch.cat([x, torch.stack(entering).to(x.dtype)]) if entering else x
     streams: dict[int, Tensor] = {}
     y = model.layers(y, cache, layer, n, parents=[*hang, *below], taps=above(streams, c + N))  # [c + N + pseudo, d]
-    speaks = [*range(base + 1, base + 1 + c), *(len(ids) + depth for depth in row_depths(draft.parents))]
-    z = model.unembed(y[: c + N], predicts=speaks)
-    verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
-    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    streams[n] = y[c + N :]
-    first = sum(draft.tails[: verdict.path[-1]])
-    kept = slice(first, first + draft.tails[verdict.path[-1]])
-    iteration = Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+    iteration = target.judge(ids, draft, model.unembed(y[: c + N], predicts=speaks), rng)
+    streams[n], last = y[c + N :], iteration.verdict.path[-1]
+    first = sum(draft.tails[:last])
+    kept = slice(first, first + draft.tails[last])
     return iteration, {after: rows[kept] for after, rows in streams.items()}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engines.kit import Probability, Record, Taps, Tensor, TokenId, torch
+from engines.methods.heads._rankings import Ranking
 
 
 class Transfer(Record):
@@ -29,11 +30,10 @@ def read(
     vocabulary: Tensor | None,
     source: int,
     predicts: int,
-    guesses: Sequence[Sequence[int]],
-    chances: Sequence[Sequence[float]],
+    guesses: Sequence[Ranking],
 ) -> Transfer:
     """The record of pseudo rows [m, d] behind l ... n layers, the first of which speaks of position `predicts`. Of the
-    last layer it has what was guessed, [m][ranks] with their chances, and computes nothing again."""
+    last layer it has what was guessed [m], and computes nothing again."""
     *below, n = sorted(streams)
     tokens, sure = [], []
     if below:
@@ -44,7 +44,7 @@ def read(
         p, best = z.softmax(-1).max(-1)  # [(n - l) m]
         best = best if vocabulary is None else vocabulary[best]
         tokens, sure = best.view(-1, m).tolist(), p.view(-1, m).tolist()
-    tokens.append([row[0] for row in guesses])
-    sure.append([row[0] for row in chances])
+    tokens.append([ranking.tokens[0] for ranking in guesses])
+    sure.append([ranking.chances[0] for ranking in guesses])
     rounded = [[round(chance, 4) for chance in row] for row in sure]
     return Transfer(min(streams), n, source, tokens, rounded)

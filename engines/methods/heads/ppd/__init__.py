@@ -11,7 +11,6 @@ accuracies on the model's own held-out answers; a draft vocabulary for the guess
 file says, with one copy of each prompt token (the released decoder has one, too)."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from engines.kit import (
     Generator,
@@ -26,22 +25,18 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    row_depths,
-    top_ids,
     torch,
 )
-from engines.methods.heads._template import Path, filled, from_heads, parents_of
+from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
+from engines.methods.heads._template import Path, laid, ranks_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
-
-RANKS = 10  # guesses taken of each prompt token
+from engines.methods.speculative._verify import Draft
 
 
 @method(
     "ppd",
     title="PPD",
-    family="heads",
     paper="arXiv:2405.18628",
     code="https://github.com/hmarkc/parallel-prompt-decoding",
     summary="Three learned embeddings after each candidate make the frozen model guess ahead while it verifies.",
@@ -61,11 +56,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official loop, `start_inference` in prompt/model/model.py. The state s is the number of prompt outputs at
     hand: none at first and after a person's change, then those of the last accepted candidate."""
     model, e = models.target, models.prompts.tensors["p"].float().to(models.target.record.device)  # [m, d]
-    vocabulary = models.prompts.tensors.get("vocabulary")
-    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    vocabulary = vocabulary_of(models.prompts, model.record.device)
     trees = search(models.prompts.tensors["accuracy"].tolist(), p.budget)
     target = Target(model, prompt, p, rows=1 + len(e) + p.budget)
-    ids, guesses, chances = prompt, [], []  # [s][RANKS] tokens and what the model gave them
+    ids, guesses = prompt, list[Ranking]()  # [s]
     while target.unfinished(ids):
         places = (model.max_positions or len(ids) + 2 * len(e)) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places)
@@ -73,24 +67,22 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         rows = [(path, j) for path, j in layout(nodes, len(e)) if len(path) + j <= places]
         known = [path for path, j in rows if not j]
         P = {node.path: node.P for node in nodes}
-        draft = Draft.of(filled(known, ids[-1], guesses), parents_of(known)[1], "draft")
-        draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.traced.append(partial(from_heads, known, guesses, "prompt token", "prompt"))
+        draft = laid(known, ids[-1], guesses, "prompt token", "prompt")
         draft.values, draft.value_is = [P.get(path) for path in known], ("measured chance of its path", "chance")
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         iteration, h = forward(
             target, ids, draft, rows, e, run.rng
         )  # h [k, d]: the prompt rows of the last accepted node
-        s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(iteration.ids))
+        s, guesses = len(guesses), ahead(model, h, vocabulary, len(iteration.ids))
         size = "" if s else f" {models.prompts.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **iteration.groups([path[-1] if path else -1 for path in known]),
+            **iteration.groups(ranks_of(known)),
             facts=iteration.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
             note=f"{iteration.note()[:-1]}; {many(sum(draft.tails), 'prompt row')} in the same forward.{size}",
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         if ids != iteration.ids:
-            guesses, chances = [], []
+            guesses = []
 
 
 def layout(nodes: Sequence[Node], m: int) -> list[tuple[Path, int]]:
@@ -113,35 +105,23 @@ def forward(
     """One forward over what the cache lacks of the text, candidates and all prompt tokens; the walk; the cache then has
     the text but its last token. Returns the turn and the states [k, d] of the prompt rows of the last row kept."""
     model, cache, base = target.model, target.cache, target.cache.length
-    chain = ids[base:-1]
+    chain, hang, speaks = ids[base:-1], target.hang(ids, above(rows)), target.speaks(ids, draft)
     c, tokens = len(chain), iter(draft.tokens)
     at = [i for i, (_, j) in enumerate(rows) if not j]  # rows of the candidates
     x = model.embed([*chain, *(0 if j else next(tokens) for _, j in rows)])  # [c + n, d]
     for i, (_, j) in enumerate(rows):
         if j:
             x[c + i] = e[j - 1]
-    hang = [*range(-1, c - 1), *(c + parent if parent >= 0 else c - 1 for parent in above(rows))]
     x = model.layers(x, cache, 0, model.num_layers, parents=hang)
-    depth = row_depths(draft.parents)
-    speaks = [*range(base + 1, base + 1 + c), *(len(ids) + d for d in depth)]
     z = model.unembed(torch.cat([x[:c], x[[c + i for i in at]]]), predicts=speaks)  # [c + candidates, V]
-    verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
-    cache.keep(base, [*range(c), *(c + at[row] for row in verdict.path)])
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    last = rows[at[verdict.path[-1]]][0]
+    iteration = target.judge(ids, draft, z, rng, at)
+    last = rows[at[iteration.verdict.path[-1]]][0]
     tail = [c + i for i, (path, j) in enumerate(rows) if path == last and j]
-    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), model.normed(x[tail])
+    return iteration, model.normed(x[tail])
 
 
-def ahead(
-    model: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int
-) -> tuple[list[list[int]], list[list[float]]]:
-    """The best guesses [k][RANKS] at states h [k, d] of prompt rows and their chances; they speak of the positions from
-    `start` on."""
+def ahead(model: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int) -> list[Ranking]:
+    """The best guesses at states h [k, d] of prompt rows; they speak of the positions from `start` on."""
     if not len(h):
-        return [], []
-    z = model.unembed(h, vocabulary, normed=True, predicts=start, counts=False)
-    best = top_ids(z, RANKS)
-    tokens = best if vocabulary is None else vocabulary[best]
-    return tokens.tolist(), z.softmax(-1).gather(-1, best).tolist()
+        return []
+    return rankings_of(model.unembed(h, vocabulary, normed=True, predicts=start, counts=False), vocabulary)

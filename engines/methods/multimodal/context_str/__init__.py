@@ -47,7 +47,6 @@ WHOLE = (0, 0, 128, 256)
 @method(
     "context-str",
     title="Context-STR: the scene decides who reads",
-    family="multimodal",
     paper="arXiv:2503.15639",
     code="https://github.com/Ritabrata04/icdar2025-context-driven-str",
     summary="A light reader reads a word in a scene; where its reading fits a caption of the scene well enough, the "

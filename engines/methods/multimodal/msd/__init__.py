@@ -11,18 +11,15 @@ of 15 guesses; three controls with the same layer, steps and scenes beside it.
 Letters: F the draft's estimate of a hidden state h, e the embedding of a token, z what enters the draft's layer, k
 guesses of a node."""
 
-from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
-from engines.methods.heads._rows import grown
+from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.multimodal.msd.inputs import Beside, Inputs
 from engines.methods.speculative._turn import EMITS, LANES, Target
-from engines.methods.speculative._verify import Draft
 
 
 @method(
     "msd",
     title="MSD",
-    family="multimodal",
     paper="arXiv:2505.14260",
     code="https://github.com/Lyn-Lucy/MSD",
     summary="A draft for a vision-language model: patches enter it as they are, words with the state before them; it "
@@ -40,35 +37,29 @@ from engines.methods.speculative._verify import Draft
     lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """EAGLE-2's rounds with a draft that sees. H holds the true hidden states of the text but its last token; a turn
-    without all of them (the first, and after a person's change) reads picture and text and drafts nothing."""
+    """EAGLE-2's rounds with a draft that sees. A turn without the true hidden states of the text but its last token
+    (the first, and after a person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers
     draft = draft_of(models.drafts, p.draft).to(model.record.device)
     drafter = Drafter(model.playing("draft"), draft, picture_of(model, prompt[: run.prompt_length]))
     beside = Beside(model, models.drafts, drafter.image, p.draft)
-    target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
+    target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        tree, ranks = Draft(ids[-1], "draft"), [-1]
-        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
-        if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
-            drafter.read(ids, H, p.top_k)  # patches enter as they are, words as (e, h)
-            tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+        tree = drafter.tree(target, ids, p)  # patches enter as they are, words as (e, h)
         iteration = target.verify(ids, tree, run.rng, hidden=(n,))
-        rows = [iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]]
-        H = torch.cat(rows if H is None else [H, *rows])
+        drafter.learn(iteration)
         fresh, facts = run.steps == 0, iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
         edit = yield run.step(
-            **iteration.groups(ranks),
+            **iteration.groups(),
             records={
                 "vision": lambda: vision(drafter, iteration, model.tokenizer, fresh),
-                "inputs": lambda: beside.read(iteration.ids, H, len(iteration.gained)),
+                "inputs": lambda: beside.read(iteration.ids, drafter.H, len(iteration.gained)),
             },
             facts=facts,
             note=iteration.note(),
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
-        H = H[: target.cache.length]
         drafter.forget(target.cache.length)
         beside.forget(target.cache.length)

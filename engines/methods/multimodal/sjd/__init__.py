@@ -23,14 +23,14 @@ from engines.kit import (
     torch,
     within_rank,
 )
+from engines.methods.multimodal._word import until_end
 from engines.methods.multimodal.sjd.jacobi import iterate
-from engines.methods.multimodal.sjd.window import Window, causes, chain, ended, guided, media, note
+from engines.methods.multimodal.sjd.window import Window, causes, chain, guided, media, note
 
 
 @method(
     "sjd",
     title="Speculative Jacobi decoding",
-    family="multimodal",
     paper="arXiv:2410.01699",
     code="https://github.com/tyshiwo1/Accelerating-T2I-AR-with-SJD",
     summary="The model's guesses of the last forward are the drafts of the next, tested so that the picture's "
@@ -61,7 +61,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         P = distribution(within_rank(window.allowed(z), p.top_k), p.temperature)  # [W, V]
         u = torch.rand(2 * W, dtype=torch.float64, generator=run.rng).tolist()
         iteration = iterate(P, drafts, q, u, p.criterion == "jacobi")
-        gained = ended(iteration.committed, model.eos_ids)
+        gained = until_end(iteration.committed, model.eos_ids)
         n, at = len(gained), list(range(len(ids), len(ids) + len(gained)))
         for cache in caches:
             cache.crop(min(cache.length, len(ids) + n - 1))

@@ -6,7 +6,7 @@ import numpy as np
 
 from engines.core.picture import Picture
 from engines.core.trace import pack
-from engines.kit import CausalLM, Generator, KVCache, Media, Params, Tensor, Tree, UserError, many, torch
+from engines.kit import CausalLM, Generator, KVCache, Media, Params, Tensor, Tree, UserError, many, torch, uniform
 from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
 
@@ -50,9 +50,8 @@ class Window:
         made = ["carried"] * len(drafts)
         while len(drafts) < width - 1:
             before = [*ids[self.start :], *drafts]
-            u = float(torch.rand((), dtype=torch.float64, generator=rng))
             columns = self.picture.columns if self.picture else 0
-            token, how = first_guess(self.p.init, before, columns, len(before), u, self.tokens)
+            token, how = first_guess(self.p.init, before, columns, len(before), uniform(rng), self.tokens)
             drafts.append(token)
             q.append(torch.nn.functional.one_hot(torch.tensor(token), self.model.vocab_size).float())
             made.append(how)
@@ -75,12 +74,6 @@ def guided(
     blank = [*[model.picture.blank] * len(prompt), *ids[len(prompt) :]]
     free = model.extend([*blank[caches[1].length :], *drafts], caches[1]).logits[-len(drafts) - 1 :]
     return free + s * (asked - free)
-
-
-def ended(tokens: Sequence[int], ends: frozenset[int]) -> list[int]:
-    """Tokens up to the first end mark."""
-    last = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
-    return list(tokens[: last + 1])
 
 
 def causes(iteration: Iteration, drafts: Sequence[int]) -> list[str]:

@@ -36,7 +36,6 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
     "concise",
     title="ConCISE",
     own="after the abstract, own phrases",
-    family="reasoning",
     paper="arXiv:2505.04881",
     summary="Puts a phrase of confidence before each step of a chain of thought and stops once a probe is confident.",
     needs="causal",

@@ -44,7 +44,6 @@ MOST = 64
     "ffs",
     title="First Finish Search",
     own="after the abstract",
-    family="reasoning",
     paper="arXiv:2505.18149",
     summary="Starts several samples of one question and returns the first that finishes.",
     needs="causal",

@@ -62,7 +62,6 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
 @method(
     "read-me",
     title="Read-ME",
-    family="routing",
     paper="arXiv:2410.19123",
     summary="A dense model cut into experts by domain; a router that reads only token ids names one for all layers, "
     "ahead of the model.",
@@ -116,7 +115,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],
             records={"requests": Requests(base, queued, p.slots, p.window)},
             intervals=[*routed, *slots] if run.detail != "none" else [],
-            facts={**shelf.facts(mask, model), "active_share": active(mask, queued), "experts": len(set(experts))},
+            facts={
+                **shelf.facts(mask, model),
+                "active_share": float(mask[queued].float().mean()),
+                "experts": len(set(experts)),
+            },
             note=note(base, queued, names),
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
@@ -129,11 +132,6 @@ def through(model: Any, tokens: Sequence[int], cache: Any, mask: Tensor) -> Tens
     """Rows [n, d] behind all layers, every row with the channels of its own expert: mask [n, L, F]."""
     taps = None if bool(mask.all()) else Taps(channels=lambda layer, u: u * mask[:, layer])
     return model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
-
-
-def active(mask: Tensor, queued: Sequence[int]) -> float:
-    """The share of channels that the rows of a step used, on average."""
-    return float(mask[list(queued)].float().mean())
 
 
 def decision(logits: Tensor, expert: int, experts: Sequence[int], names: Sequence[str]) -> Decision:

@@ -45,7 +45,6 @@ def check(p: Params) -> None:
 @method(
     "mgd",
     title="Monitor-guided decoding",
-    family="sampling",
     paper="arXiv:2306.10763",
     summary="A static analyser lists the members at each dot, and what cannot become one of them is masked out.",
     needs="causal",

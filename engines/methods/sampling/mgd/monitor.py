@@ -57,16 +57,6 @@ class Completions(Record):
     source: str = ""
     call: bool = False
 
-    def __post_init__(self) -> None:
-        if len(self.details) not in (0, len(self.names)) or len(self.names) > self.total:
-            raise ValueError(
-                f"completions: {len(self.names)} names with {len(self.details)} details do not fit {self.total} in all"
-            )
-        if len(self.refused) != len(self.refused_probabilities):
-            raise ValueError(
-                f"completions: {len(self.refused_probabilities)} probabilities for {len(self.refused)} refused tokens"
-            )
-
 
 @dataclass(frozen=True)
 class State:

@@ -109,14 +109,10 @@ def rests(names: Iterable[str], prefix: str) -> dict[str, str]:
     return {name: name[len(prefix) :] for name in names if name.startswith(prefix)}
 
 
+@lru_cache(maxsize=4)
 def trie_of(tokenizer: Tokenizer, vocab_size: int) -> Trie:
     """The trie of a model's vocabulary. Special tokens and pieces of characters stand for no text, so they never
     follow inside a name."""
-    return _trie(tokenizer, vocab_size)
-
-
-@lru_cache(maxsize=4)
-def _trie(tokenizer: Tokenizer, vocab_size: int) -> Trie:
     pieces = [tokenizer.piece(token) for token in range(vocab_size)]
     strings = {piece.id: piece.text for piece in pieces if piece.kind == "text"}
     return Trie(strings, [piece.id for piece in pieces if piece.kind == "byte"])

@@ -39,7 +39,6 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
     "a-star-decoding",
     title="A*-decoding",
     own="after the abstract, own costs of a step",
-    family="search",
     paper="arXiv:2505.13672",
     summary="Continues the partial solution that a reward model finds most promising, wherever in the tree it stands.",
     needs={"target": "causal", "prm": part("prm")},

@@ -35,8 +35,6 @@ MEASURED = -1.0
     "adaptive-drafts",
     title="Adaptive drafts",
     own="ours",
-    family="speculative",
-    paper="",
     summary="Each round takes the draft that promises most tokens for what its rows cost on this machine, or none.",
     needs={"target": "causal", "draft": "causal"},
     params=[

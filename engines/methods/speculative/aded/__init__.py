@@ -60,7 +60,6 @@ SHOWN = 5  # successors recorded per pair
 @method(
     "aded",
     title="ADED",
-    family="speculative",
     paper="arXiv:2407.12021",
     code="https://github.com/liuxukun2000/Adaptix",
     summary="A tri-gram table that learns from the text as it is written, searched like a game tree for the drafts "

@@ -31,15 +31,25 @@ from engines.kit import (
     Stops,
     Tensor,
     Text,
-    draw,
+    Tree,
     many,
     max_new_tokens,
     method,
     part,
     slider,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, Test, Verdict, emitted_tokens
+from engines.methods.speculative._turn import (
+    EMITS,
+    LANES,
+    VERBS,
+    Drafter,
+    Target,
+    TargetRows,
+    Turn,
+    draft_temperature,
+    temperature,
+)
+from engines.methods.speculative._verify import Draft, Test, Verdict
 from engines.methods.speculative.judge_decoding.rule import last_token, or_mask, standard
 
 MOST = 32
@@ -70,7 +80,6 @@ class Judged(Record):
     "judge-decoding",
     title="Judge decoding",
     own="after reviews of the paper, own judge",
-    family="speculative",
     paper="arXiv:2501.19309",
     summary="A small judge on the target's own state accepts good drafted tokens that the target would not have "
     "written. Lossless only at δ = 1.",
@@ -106,14 +115,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         iteration = look.turn
         drafter.settle(iteration.verdict.path if not person else [0])
         typed = typed[max(1, len(iteration.gained)) :]
-        groups, alone = dict(iteration.groups()), look.alone()
-        at, tokens, causes, chance = groups["commits"]
-        causes = ["judged" if i in alone else cause for i, cause in enumerate(causes)]
-        author = "person" if person else "draft"
-        authors = [author if i < iteration.accepted else "target" for i in range(len(at))]
-        groups |= {"commits": (at, tokens, causes, chance, authors), "tree": look.tree, "scores": look.scores}
+        alone = look.alone()
         edit = yield run.step(
-            **groups,
+            **look.groups("person" if person else "draft"),
             thresholds={"judge": p.delta},
             choice=look.decision(p.delta),
             records={"judged": Judged(p.delta, look.score, look.plain)} if look.score else {},
@@ -144,17 +148,23 @@ class Look:
         """The kept tokens that only the judge accepts."""
         return [i for i in range(self.turn.accepted) if not self.plain[i]]
 
-    def scores(self) -> dict[str, Any]:
-        """The usual lanes, and the judge's for all that was drafted."""
-        at = list(range(len(self.turn.before), len(self.turn.before) + len(self.score)))
-        return {**self.turn.groups()["scores"](), "judge": (at, self.score)}
+    def groups(self, author: str) -> dict[str, Any]:
+        """The groups of the record: the judge's lane for all that was drafted, by `author`, and the draft with both
+        tests of every row, looked at or not."""
+        start = len(self.turn.before)
+        usual = self.turn.groups(
+            causes=dict.fromkeys(self.alone(), "judged"),
+            authors=dict.fromkeys(("accepted", "judged"), author),
+            lanes=lambda: {"judge": (range(start, start + len(self.score)), self.score)},
+        )
 
-    def tree(self) -> Any:
-        """The draft with both tests of every row, looked at or not."""
-        tree = self.turn.groups()["tree"]()
-        tree.values, tree.value_name = [None, *self.score], "judge"
-        tree.chances, tree.uniforms = [None, *self.ratio], [None, *self.u]
-        return tree
+        def tree() -> Tree:
+            tree: Tree = usual["tree"]()
+            tree.values, tree.value_name = [None, *self.score], "judge"
+            tree.chances, tree.uniforms = [None, *self.ratio], [None, *self.u]
+            return tree
+
+        return {**usual, "tree": tree}
 
     def decision(self, delta: float) -> Decision | None:
         """Which test let the round's last decided token stand, or refused it."""
@@ -187,12 +197,7 @@ def chain(drafter: Drafter, ids: list[int], length: int, rng: Generator) -> Draf
     """A chain of `length` tokens from the drafter."""
     draft = Draft(ids[-1])
     for row in range(length):
-        z = (drafter.extend(draft, [row]) if row else drafter.read(ids)).logits[-1]
-        q = drafter.distribution(z)
-        x = draw(q, rng) if drafter.temperature else int(z.argmax())
-        if drafter.temperature:
-            draft.distributions[row] = q
-        draft.add(row, x, chance=float(q[x] if drafter.temperature else z.softmax(-1)[x]))
+        drafter.propose(draft, row, drafter.behind(ids, draft, [row]).logits[-1], rng)
     return draft
 
 
@@ -203,14 +208,12 @@ def verify_and_judge(
     the text but its last token. more: a typed draft goes on behind this one."""
     base = target.cache.length
     model: Any = target.model  # layered, as this method asks for
-    behind = ids[base:-1]
-    c, gamma = len(behind), len(draft) - 1
-    h = model.layers(model.embed([*behind, *draft.tokens]), target.cache, 0, model.num_layers)  # [c + 1 + gamma, d]
-    z = model.unembed(h, predicts=base + 1)  # [c + 1 + gamma, V]
+    c, gamma = len(ids) - 1 - base, len(draft) - 1
+    h = model.layers(model.embed([*ids[base:-1], *draft.tokens]), target.cache, 0, model.num_layers)
+    rows = TargetRows(ids, draft, model.unembed(h, predicts=base + 1).float())  # h [c + 1 + gamma, d]
     e = h[c + 1 :].float()  # [gamma, d]: the rows that read x_1 ... x_gamma
     score = (e @ w.to(e.device) + b.to(e.device)).sigmoid().tolist()
-    z = z[c:].float()
-    plain, u, ratio = standard(z, draft, p, rng)
+    plain, u, ratio = standard(rows.z, draft, p, rng)
     accept, A = or_mask(plain, score, p.delta)
     ends = [i + 1 for i in range(A) if draft.tokens[i + 1] in model.eos_ids]
     A = ends[0] if ends else A
@@ -218,11 +221,8 @@ def verify_and_judge(
     if ends or (more and gamma == A):
         emitted, source = -1, "draft"
     else:
-        emitted, source = last_token(z[A], draft, A, p, rng)
-    verdict = Verdict(list(range(A + 1)), emitted, source, tests)
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    target.cache.crop(min(target.cache.length, len(ids) + len(gained) - 1))
-    return Look(Turn(ids, draft, verdict, z, z[:0], gained, behind), score, plain, u, ratio)
+        emitted, source = last_token(rows.z[A], draft, A, p, rng)
+    return Look(target.keep(rows, Verdict(list(range(A + 1)), emitted, source, tests)), score, plain, u, ratio)
 
 
 def note(look: Look, alone: int, person: bool) -> str:

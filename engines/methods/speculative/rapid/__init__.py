@@ -42,7 +42,6 @@ LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, 
 @method(
     "rapid",
     title="RAPID",
-    family="speculative",
     paper="arXiv:2502.20330",
     code="https://github.com/John-AI-Lab/RAPID",
     summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
@@ -102,7 +101,7 @@ def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Gen
     draft = Draft(text[-1], source="retrieval")
     q: list[Tensor] = []
     for row in range(gamma):
-        z = (drafter.read(text) if row == 0 else drafter.extend(draft, [row])).logits[0].double()
+        z = drafter.behind(text, draft, [row]).logits[0].double()
         q.append((z / (p.temperature or 1.0)).softmax(-1))
         x = draw(q[-1], rng) if p.temperature else int(z.argmax())
         draft.add(row, x, chance=float(q[-1][x]))
@@ -113,15 +112,11 @@ def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Gen
 
 def groups(iteration: Turn, look: Look, p: Params) -> dict[str, Any]:
     """The groups of a round; tokens that only the transfer let pass are the retrieved view's."""
-    usual = iteration.groups()
-    at, tokens, causes, chance = usual["commits"]
-    causes = ["transferred" if row in look.transferred else cause for row, cause in enumerate(causes, 1)]
-    by = [{"accepted": "draft", "transferred": "retrieval"}.get(cause, "target") for cause in causes]
+    at = range(len(iteration.before), len(iteration.ids))
 
-    def scores() -> dict[str, Any]:
-        rows = range(min(len(look.q), len(iteration.gained)))
-        moves = [look.at(iteration.z, row) for row in rows]
-        lanes = {**usual["scores"]()}
+    def lanes() -> dict[str, Any]:
+        moves = [look.at(iteration.z, row) for row in range(min(len(look.q), len(iteration.gained)))]
+        lanes = {}
         if drafted := list(zip(range(iteration.accepted), moves, iteration.gained, strict=False)):
             places = at[: len(drafted)]
             lanes["short"] = (places, [float(transfer.q[token]) for _, transfer, token in drafted])
@@ -130,8 +125,12 @@ def groups(iteration: Turn, look: Look, p: Params) -> dict[str, Any]:
             lanes["shift"] = (at[: len(moves)], [transfer.shift for transfer in moves])
         return lanes
 
-    fields = {"scores": scores, "records": {"opinions": lambda: opinions(iteration, look, p)}}
-    return {**usual, "commits": (at, tokens, causes, chance, by), **fields}
+    usual = iteration.groups(
+        causes={row - 1: "transferred" for row in look.transferred},
+        authors={"accepted": "draft", "transferred": "retrieval"},
+        lanes=lanes,
+    )
+    return {**usual, "records": {"opinions": lambda: opinions(iteration, look, p)}}
 
 
 def opinions(iteration: Turn, look: Look, p: Params) -> Opinions | None:

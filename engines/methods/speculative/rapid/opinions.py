@@ -48,21 +48,6 @@ class Opinions(Record):
 
         return {"eta": Stops.over(sorted({*STRENGTHS, self.rule["eta"]}), at)}
 
-    def __post_init__(self) -> None:
-        shape = self.tokens.shape
-        if len(shape) != 2 or shape[0] != len(self.rows) or not shape[1] or len(self.names) != 2:
-            raise ValueError(
-                f"opinions: tokens of shape {str(shape)[:60]} and {len(self.names)} names for {len(self.rows)} rows of "
-                "two readers"
-            )
-        for packed in (self.first, self.second):
-            if packed.shape != shape or packed.dtype != "f4":
-                raise ValueError(f"opinions: {packed.dtype} of shape {str(packed.shape)[:60]} are no probabilities")
-        if len(self.unlisted) not in (0, len(self.rows)):
-            raise ValueError(f"opinions: {len(self.unlisted)} counts of unlisted tokens for {len(self.rows)} rows")
-        if self.tokens.dtype not in ("u2", "i4"):
-            raise ValueError(f"opinions: tokens are whole numbers, not {self.tokens.dtype}")
-
 
 def leaning(p: np.ndarray, q: np.ndarray, eta: float, alpha: float) -> np.ndarray:
     """p' of some tokens with the probabilities p and q of both readers (see `Transfer`); the others do not move."""

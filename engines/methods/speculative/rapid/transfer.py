@@ -12,6 +12,7 @@ from engines.kit import (
     distribution,
     draw,
     torch,
+    uniform,
 )
 from engines.methods.speculative._verify import Draft, Test, Verdict
 
@@ -89,8 +90,3 @@ class Look:
         last = z[len(self.q)]  # the drafter has no row here, so nothing moves
         emitted = draw(distribution(last.double(), temperature), rng) if temperature else int(last.argmax())
         return Verdict(list(range(len(draft))), emitted, "target" if temperature else "argmax", tests)
-
-
-def uniform(rng: Generator) -> float:
-    """One number from [0, 1)."""
-    return float(torch.rand((), dtype=torch.float64, generator=rng))

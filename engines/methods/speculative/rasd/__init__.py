@@ -48,7 +48,6 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
     "rasd",
     title="RASD",
     own="after the abstract, own pruning rule",
-    family="speculative",
     paper="arXiv:2503.03434",
     summary="The drafter's tree and what was copied from the text, pruned by the drafter and merged into one tree for "
     "one forward.",
@@ -111,7 +110,7 @@ def draft_tree(
     draft, distributions = Draft(ids[-1]), {}
     layer = [0]
     for level in range(depth):
-        z = (drafter.read(ids) if level == 0 else drafter.extend(draft, layer)).logits  # [len(layer), V]
+        z = drafter.behind(ids, draft, layer).logits  # [len(layer), V]
         q = z.softmax(-1)
         best = top_ids(z, fan if level == 0 else 1).tolist()
         grown = []

@@ -12,6 +12,8 @@ extra rows.
 
 Letters: gamma drafted tokens d, R tokens of r, S of s, c rows of text that the cache lacked, V vocabulary."""
 
+from functools import partial
+
 from engines.kit import (
     Float,
     Generator,
@@ -23,13 +25,12 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
-    draw,
     max_new_tokens,
     method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
+from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
 
 MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
@@ -40,7 +41,6 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
     "reflective-verification",
     title="Reflective verification",
     own="after reviews of the paper, own wording of the prompt",
-    family="speculative",
     paper="arXiv:2505.18629",
     summary="After the draft the target reads a request to check it and the draft once more; both opinions together "
     "decide. Lossless only at α = 0.",
@@ -92,13 +92,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             poisoned=int(poisoned),
             poisoned_kept=int(poisoned and iteration.accepted > 0),
         )
-        groups = {**iteration.groups(), "scores": lambda look=look: look.scores()}
-        at, tokens, causes, chance = groups["commits"]
-        marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
-        groups["commits"] = (at, tokens, marked, chance)
-        records = {"reflection": lambda look=look: look.record(p)}
         edit = yield run.step(
-            **groups, intervals=run.calls(VERBS), records=records, facts=facts, note=note(look, facts)
+            **iteration.groups(causes={row - 1: "rescued" for row in rescued}, lanes=look.lanes),
+            intervals=run.calls(VERBS),
+            records={"reflection": partial(look.record, p)},
+            facts=facts,
+            note=note(look, facts),
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
@@ -122,38 +121,30 @@ def chain(drafter: Drafter, ids: list[int], gamma: int, rng: Generator, *, poiso
     it."""
     draft = Draft(ids[-1])
     for row in range(gamma):
-        z = (drafter.read(ids) if row == 0 else drafter.extend(draft, [row])).logits[0]
-        q = drafter.distribution(z)
+        z = drafter.behind(ids, draft, [row]).logits[0]
         if row == 0 and poisoned:
             draft.add(0, int(torch.randint(drafter.vocab_size, (), generator=rng)), source="random")
-            continue
-        x = draw(q, rng) if drafter.temperature else int(q.argmax())
-        if drafter.temperature:
-            draft.distributions[row] = q
-        draft.add(row, x, chance=float(q[x] if drafter.temperature else z.softmax(-1)[x]))
+        else:
+            drafter.propose(draft, row, z, rng)
     return draft
 
 
 def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: Params, rng: Generator) -> Look:
     """One forward over the text that the cache lacks, the draft, r, s and the draft again; the cache then holds the
     text but its last token. The second copy is left out where it has no weight, nothing to read or no place."""
-    base, cache = target.cache.length, target.cache
+    base = target.cache.length
     fed, d = [*ids[base:-1], *draft.tokens], draft.tokens[1:]
     c, s = len(fed) - len(draft), ids[-p.prefix :] if p.prefix else []
     second = [*r, *s, *d]
     limit = target.model.max_positions or base + len(fed) + len(second)
     if not (p.alpha and d and (r or s)) or base + len(fed) + len(second) > limit:
         second = []
-    z = target.model.extend([*fed, *second], cache).logits  # [c + 1 + gamma + R + S + gamma, V]
+    z = target.model.extend([*fed, *second], target.cache).logits  # [c + 1 + gamma + R + S + gamma, V]
     z0 = z[c : len(fed)]
     zr = z[-len(draft) :] if second else z0  # from the last token of s (or r) on, which predicts the first of the copy
     mixed = fuse(z0, zr, p.alpha) if second else z0
-    verdict = verify(mixed, draft, p.temperature, rng, target.model.eos_ids)
-    cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
-    gained = emitted_tokens(draft, verdict)[: target.end - len(ids)]
-    cache.crop(min(cache.length, len(ids) + len(gained) - 1))
     rows = (c, len(draft), len(r), len(s), len(d)) if second else (c, len(draft), 0, 0, 0)
-    return Look(Turn(ids, draft, verdict, mixed, z[:c], gained, fed[:c]), z0, zr, rows)
+    return Look(target.judge(ids, draft, torch.cat([z[:c], mixed]), rng), z0, zr, rows)
 
 
 def note(look: Look, facts: dict[str, float]) -> str:

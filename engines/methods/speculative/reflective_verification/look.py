@@ -90,16 +90,13 @@ class Look:
                 (rescued if test.accepted else lost).append(test.row)
         return rescued, lost
 
-    def scores(self) -> dict[str, Any]:
-        """The usual lanes, and the chance of each token gained under either opinion."""
-        iteration = self.turn
-        rows = iteration.verdict.path[: len(iteration.gained)]
-        at, tokens = (
-            list(range(len(iteration.before), len(iteration.ids))),
-            torch.tensor(iteration.gained, device=self.z0.device),
-        )
-        lanes = {**iteration.groups()["scores"](), "own": (at, token_probability(self.z0[rows], tokens))}
-        return {**lanes, "reflected": (at, token_probability(self.zr[rows], tokens))} if self.extra else lanes
+    def lanes(self) -> dict[str, Any]:
+        """The chance of each token gained under either opinion."""
+        before, gained = len(self.turn.before), self.turn.gained
+        rows, tokens = self.turn.verdict.path[: len(gained)], torch.tensor(gained, device=self.z0.device)
+        opinions = {"own": self.z0, "reflected": self.zr} if self.extra else {"own": self.z0}
+        at = range(before, before + len(gained))
+        return {name: (at, token_probability(z[rows], tokens)) for name, z in opinions.items()}
 
     def record(self, p: Params) -> Reflection:
         """What both opinions say of each drafted token."""

@@ -51,7 +51,6 @@ def check(p: Params) -> None:
     "rsd",
     title="RSD",
     own="after the abstract",
-    family="speculative",
     paper="arXiv:2402.14160",
     summary="A tree of drafts whose siblings always differ, because they are drawn without replacement, verified one "
     "after the other.",
@@ -84,7 +83,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft = Draft(ids[-1], replacement=p.replacement)
 
         def distributions(rows: list[int]) -> Tensor:
-            return drafter.distribution(drafter.read(ids).logits if rows == [0] else drafter.extend(draft, rows).logits)
+            return drafter.distribution(drafter.behind(ids, draft, rows).logits)
 
         def noise(row: int) -> Tensor:
             return torch.rand(drafter.vocab_size, dtype=torch.float64, generator=run.rng)

@@ -32,22 +32,22 @@ from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
     WITH_SUFFIX,
+    Suffixes,
     check,
     drafted,
     entries,
     groups,
     lengths,
     remember,
+    sample_step,
 )
 from engines.methods.speculative.stand.store import Store, overlaps
-from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
 
 
 @method(
     "stand",
     title="STAND",
     own="after the abstract and reviews",
-    family="speculative",
     paper="arXiv:2506.04708",
     summary="The target's distributions after every n-gram are remembered, and later samples of the same prompt are "
     "drafted from them.",

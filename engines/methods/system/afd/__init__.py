@@ -39,7 +39,6 @@ NUMBER = 4  # bytes of a number that is handed over
 @method(
     "afd",
     title="Attention-FFN disaggregation",
-    family="system",
     paper="arXiv:2507.19427",
     code="https://github.com/stepfun-ai/StepMesh",
     summary="Attention with its cache in one process, the experts in another, microbatches going back and forth.",

@@ -10,7 +10,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from engines.kit import CountedSplit, Tensor, UserError, torch
 from engines.models.layers import feed_forward
@@ -18,30 +18,20 @@ from engines.models.layers import feed_forward
 Taken = tuple[Any, float, float]  # rows [b, d], and when they were computed, by `time.perf_counter`
 
 
-class Feeding(Protocol):
-    """The other half: rows go there and come back, microbatch by microbatch, first come first served."""
-
-    def give(self, j: int, layer: int, u: Tensor) -> None:
-        """Hand over the rows u [b, d] of microbatch j."""
-
-    def take(self, j: int) -> Taken:
-        """What came of them; waits for it. Raises UserError where the other process has ended."""
-
-
 class Here:
-    """In this process, at once."""
+    """In this process, at once: rows go there and come back, microbatch by microbatch, first come first served."""
 
     def __init__(self, model: CountedSplit) -> None:
         self.model, self.found = model, dict[int, Taken]()
 
     def give(self, j: int, layer: int, u: Tensor) -> None:
-        """See `Feeding`."""
+        """Hand over the rows u [b, d] of microbatch j."""
         began = time.perf_counter()
         y = self.model.feed(u, layer)
         self.found[j] = y, began, time.perf_counter()
 
     def take(self, j: int) -> Taken:
-        """See `Feeding`."""
+        """What came of them."""
         return self.found.pop(j)
 
     def __enter__(self) -> Self:
@@ -62,7 +52,7 @@ class Elsewhere:
         self.process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone)
 
     def give(self, j: int, layer: int, u: Tensor) -> None:
-        """See `Feeding`."""
+        """See `Here`."""
         assert self.process.stdin is not None
         self.rows[j, : len(u)] = u.float().cpu().numpy()
         with suppress(BrokenPipeError):  # `take` says so
@@ -71,7 +61,7 @@ class Elsewhere:
         self.given = u
 
     def take(self, j: int) -> Taken:
-        """See `Feeding`."""
+        """See `Here`; waits for it. Raises UserError where the other process has ended."""
         number, began, ended = self._answer()
         assert number == j, f"microbatch {j} was waited for and {number} came"
         return torch.from_numpy(self.rows[j, : len(self.given)].copy()).to(self.given), began, ended
@@ -108,3 +98,6 @@ class Elsewhere:
         self.process.stdout.close()
         del self.rows
         self.folder.cleanup()
+
+
+Feeding = Here | Elsewhere

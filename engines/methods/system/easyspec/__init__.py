@@ -18,20 +18,16 @@ from typing import Any
 from engines.kit import (
     Bool,
     Choice,
-    Generator,
     Int,
     KVCache,
     Params,
     Recorder,
     Span,
     Steps,
-    Tensor,
-    distribution,
-    draw,
     max_new_tokens,
     method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, propose, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, intervals
 
@@ -42,7 +38,6 @@ MOST, WIDEST, ENDS = 8, 7, 3
     "easyspec",
     title="EasySpec",
     own="after the abstract and reviews, on one device",
-    family="system",
     paper="arXiv:2502.02493",
     summary="The draft's layers attend in groups, all from the state that entered the group; one exact forward per "
     "round corrects its cache.",
@@ -82,7 +77,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             for row in range(gamma):
                 if row:
                     z = forward(drafter, draft.tokens[-1:], cache, first, whole, times if row == 1 else None)
-                propose(draft, row, z, p.temperature, run.rng)
+                propose(draft, row, z, p.temperature, run.rng)  # q of the test is the fuzzy distribution
         iteration = target.verify(ids, draft, run.rng)
         calibrated = len(ids) - began if gamma and p.calibrate else 0
         edit = yield run.step(
@@ -97,16 +92,6 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache, cache)
         exact = min(exact, cache.length)
-
-
-def propose(draft: Draft, row: int, z: Tensor, temperature: float, rng: Generator) -> None:
-    """Put the draft's token behind a row: its first choice, or above temperature 0 one that is drawn from the fuzzy
-    distribution, which is the q of the test."""
-    q = distribution(z.double(), temperature)
-    token = draw(q, rng) if temperature else int(z.argmax())
-    if temperature:
-        draft.distributions[row] = q
-    draft.add(row, token, chance=float(q[token] if temperature else z.softmax(-1)[token]))
 
 
 def remembered(cache: KVCache, exact: int, calibrated: int, end: int) -> list[Span]:

@@ -57,7 +57,6 @@ MOST = 256  # workers
 @method(
     "lean-attention",
     title="Lean Attention",
-    family="system",
     paper="arXiv:2405.10480",
     summary="The attention of a step as one sequence of tiles, cut evenly among the workers, across the heads.",
     needs="layered",

@@ -19,6 +19,7 @@ Letters: N layers, l_e the exit, gamma tokens d of a window, kappa guesses of a 
 cache lacked, d hidden size, V vocabulary."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from engines.kit import (
@@ -39,7 +40,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft, emitted_tokens, verify
+from engines.methods.speculative._verify import Draft
 from engines.methods.system.mirror_sd.rounds import (
     END,
     EXIT,
@@ -61,7 +62,6 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     "mirror-sd",
     title="Mirror-SD",
     own="second device modelled",
-    family="system",
     paper="arXiv:2510.13161",
     summary="From half-way up the target tells the draft its guesses; windows for all of them are written while its "
     "upper layers run.",
@@ -112,15 +112,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 draft.grow(ids, d, sent, p.gamma, stages)
             with stages.during(END, "rendezvous"):
                 proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
-                verdict = verify(z[c:], proposed, p.temperature, run.rng, target.eos_ids)
-                gained = emitted_tokens(proposed, verdict)[: side.end - len(ids)]
-                side.cache.crop(min(side.cache.length, len(ids) + len(gained) - 1))
-                best = draft.settle(ids, d, verdict)
-            iteration = Turn(ids, proposed, verdict, z[c:], z[:c], gained, fed[:c])
+                iteration = side.judge(ids, proposed, z, run.rng)
+                best = draft.settle(ids, d, iteration.verdict)
             window = draft.window(best, iteration.accepted)
             omega = overlap(distribution(iteration.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
             edit = yield run.step(
-                **{**iteration.groups(), "scores": lambda iteration=iteration, omega=omega: scores(iteration, omega)},
+                **iteration.groups(lanes=partial(overlaps, iteration, omega)),
                 intervals=stages.intervals(run, modelled=not threads),
                 choice=decision(iteration, z_e, best, p.kappa) if draft.grown else None,
                 facts=iteration.facts(
@@ -154,11 +151,11 @@ def apart(draft: Rollouts, *given: Any) -> None:
         draft.grow(*given)
 
 
-def scores(iteration: Turn, omega: Tensor) -> dict[str, Any]:
-    """The usual lanes, and omega of the row that decided each token, where guesses were sent for it."""
-    lanes, rows = iteration.groups()["scores"](), iteration.verdict.path[: len(iteration.gained)]
+def overlaps(iteration: Turn, omega: Tensor) -> dict[str, Any]:
+    """The lane of omega of the row that decided each token, where guesses were sent for it."""
+    rows = iteration.verdict.path[: len(iteration.gained)]
     tested = [row for row in rows if row < len(omega)]  # a chain: row i decided the token i behind the text
-    return {**lanes, "overlap": ([len(iteration.before) + row for row in tested], omega[tested])} if tested else lanes
+    return {"overlap": ([len(iteration.before) + row for row in tested], omega[tested])} if tested else {}
 
 
 def decision(iteration: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision | None:

@@ -21,12 +21,10 @@ import numpy as np
 from engines.kit import (
     CausalLM,
     Choice,
-    Fed,
     Float,
     Int,
     Interval,
     Params,
-    Path,
     Paths,
     Recorder,
     Steps,
@@ -37,8 +35,8 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
-from engines.methods.speculative._verify import Draft, verify
+from engines.methods.speculative._turn import EMITS, LANES, Turn, judged, temperature, unfinished
+from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.token_recycling import expand, update
 from engines.methods.system.specmemo.ledger import by_path, live_bytes, resident_bytes, stacked
 from engines.methods.system.specmemo.plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
@@ -50,7 +48,6 @@ LENGTH, TREE = "length", "tree"
     "specmemo",
     title="SpecMemo",
     own="after the abstract, own plan of memory",
-    family="system",
     paper="arXiv:2506.01986",
     summary="Every byte of tree speculation is written down, and the largest tree is used that fits a budget.",
     needs="causal",
@@ -79,18 +76,18 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     paths = Paths(model, prompt, rows=plan.rows(most) - len(prompt), rng=run.rng)
     end, M = len(prompt) + plan.new, np.full((model.vocab_size, GUESSES), -1, dtype=np.int32)
     first, *_ = [paths.add() for _ in range(p.batch)]
-    while living := unfinished(paths, end, len(prompt)):
+    while living := unfinished(paths, len(prompt), end):
         T = min(most, plan.fit(p.budget, p.nodes))
         parents, ranks = shape(T)
         trees = {path.id: grown(M, paths.read(path), parents, ranks, end - path.length - 1) for path in living}
         outputs = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
         gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
         logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
-        turns = {path.id: verified(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
+        turns = {path.id: judged(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
         for iteration in turns.values():
             likeliest = top_ids(torch.cat([iteration.z_chain, iteration.z]), GUESSES).cpu().numpy()
             update(M, [*iteration.chain, *iteration.draft.tokens], likeliest)
-        left = unfinished(paths, end, len(prompt))
+        left = unfinished(paths, len(prompt), end)
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         bytes_of = account(
             plan, T, paths.cache_bytes, turns, {"logits": logits, "paths": live_bytes(gathered), "table": M.nbytes}
@@ -108,26 +105,10 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         paths.apply_edit(run, edit, first)
 
 
-def unfinished(paths: Paths, end: int, start: int) -> list[Path]:
-    """The sequences with something left to write; the others end here."""
-    for path in paths.living:
-        if path.length >= end or (path.length > start and path.tip.token in paths.model.eos_ids):
-            paths.drop(path, "finished")
-    return paths.living
-
-
 def grown(M: np.ndarray, ids: list[int], parents: Sequence[int], ranks: Sequence[int], deepest: int) -> Draft:
     """The tree below the last of the ids, as far as the table knows it."""
     tokens, _, tree = expand(M, ids[-1], parents, ranks, deepest=deepest)
     return Draft.of(tokens, tree, "matrix")
-
-
-def verified(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int) -> Turn:
-    """Walk a sequence's tree with what the model said, and write what was accepted and the token behind it."""
-    ids, verdict = paths.read(path), verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
-    rows = verdict.path[1:][: end - len(ids)]
-    behind = [verdict.emitted] if verdict.emitted >= 0 and len(rows) < end - len(ids) else []
-    return Turn(ids, draft, verdict, fed.z, fed.z_before, paths.accept(path, rows, behind), fed.before)
 
 
 def account(

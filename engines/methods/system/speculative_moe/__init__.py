@@ -59,7 +59,6 @@ PLACES = ("both", "grouped", "shuffled", "ordinary")
 @method(
     "speculative-moe",
     title="Speculative MoE",
-    family="system",
     paper="arXiv:2503.04398",
     summary="Puts experts that serve the same tokens on one device and every token there before its layer decides.",
     needs={"target": "moe", "counts": part("expert-counts")},

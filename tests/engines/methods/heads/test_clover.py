@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.heads.clover import chosen, grown
+from engines.methods.heads.clover import drafter_for, regressive_tree
 from engines.models.networks.clover_drafter import augmented, drafter_of
 from engines.models.networks.exits import Past
 from engines.models.parts import load_part
@@ -45,9 +45,9 @@ def state_of(model, drafter, ids):
 
 def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part, ids):
     """Every node's guesses against a drafter that walks down to it alone: siblings do not read each other's states."""
-    drafter, _ = chosen(part, True)
+    drafter, _ = drafter_for(part, True)
     a = state_of(model, drafter, ids)
-    draft, _, looked = grown(Uncounted(model), drafter, None, a, PATHS, ABOVE, ids)
+    draft, _, looked = regressive_tree(Uncounted(model), drafter, None, a, PATHS, ABOVE, ids)
     assert sum(looked.values()) == pytest.approx(1, abs=1e-5)
 
     def said(above):
@@ -57,8 +57,10 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part, ids):
         return model.unembed(drafter.said(M[:, -1], len(above)), normed=True)[0]
 
     check_nodes(draft, said)
-    control, _ = chosen(part, False)  # without the link a rank has one token at each depth
-    draft, _, looked = grown(Uncounted(model), control, None, state_of(model, control, ids), PATHS, ABOVE, ids)
+    control, _ = drafter_for(part, False)  # without the link a rank has one token at each depth
+    draft, _, looked = regressive_tree(
+        Uncounted(model), control, None, state_of(model, control, ids), PATHS, ABOVE, ids
+    )
     found = {(len(path), path[-1], token) for path, token in zip(PATHS, draft.tokens, strict=True) if path}
     assert len(found) == len({one[:2] for one in found}) and looked == {}
 
@@ -68,7 +70,7 @@ def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(mode
     run = decode(model, nodes=20, link=link)
     own = sum(one.numel() for one in drafter_of(part.tensors, link).parameters())
     assert "rankings" not in run.steps[0].records and f"{own:,} trained parameters" in run.steps[0].note
-    (drafter, _), control = chosen(part, link), drafter_of(part.tensors, False)
+    (drafter, _), control = drafter_for(part, link), drafter_of(part.tensors, False)
     for before, step in itertools.pairwise(run.steps):
         ids = [*ids, *before.commits.tokens]
         record, tree = step.records["rankings"], step.tree
@@ -124,4 +126,4 @@ def test_the_control_does_not_ship_where_both_are_too_large(model, texts, tmp_pa
     assert card["parameters"] == card["parameters_of_the_drafter"] == own
     assert len(card["held_out"]["rank_1_of_the_control"]) == 3  # measured all the same
     with pytest.raises(engines.UserError, match=r"link was switched off .* has no heads that were trained without it"):
-        chosen(SimpleNamespace(tensors=tensors, name="x"), False)
+        drafter_for(SimpleNamespace(tensors=tensors, name="x"), False)

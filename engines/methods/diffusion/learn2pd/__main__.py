@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("learn2pd", "tiny-dlm", "add: 457 + 286")

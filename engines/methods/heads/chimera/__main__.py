@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("chimera", "tiny-ar-l", "add: 457 + 86")

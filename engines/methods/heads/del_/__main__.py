@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("del", "tiny-ar-l", "add: 457 + 86")

@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("ppd", "tiny-ar-l", "add: 457 + 86")

@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("context-str", "tiny-reader", "cafe")

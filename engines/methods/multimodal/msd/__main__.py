@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("msd", "tiny-vlm", "scene 12")

@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("sjd", "tiny-digits", "7")

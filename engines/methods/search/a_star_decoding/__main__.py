@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("a-star-decoding", "tiny-reasoner", "4+8-9*7")

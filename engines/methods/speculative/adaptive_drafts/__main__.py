@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("adaptive-drafts", "tiny-ar-l", "copy: Ada, Ada, Ada, Ada")

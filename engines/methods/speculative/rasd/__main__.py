@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("rasd", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

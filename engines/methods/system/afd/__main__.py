@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("afd", "tiny-mfa", "python: class Robot(size: int, owner: str)")

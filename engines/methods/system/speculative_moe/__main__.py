@@ -1,3 +1,0 @@
-from engines.kit import show
-
-show("speculative-moe", "tiny-moe", "story: Mia, boat")
