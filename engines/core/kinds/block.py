@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 from engines.core.kinds.base import Kind, KVCache, Model
 from engines.core.kinds.masked import CountedMasked
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @runtime_checkable
@@ -52,9 +51,7 @@ class BlockMaskedLM(Model, Protocol):
 class CountedBlock(CountedMasked):
     """A block-diffusion model seen through the meter; forbidden tokens get -inf in the rows of their positions."""
 
-    def __init__(self, model: BlockMaskedLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.block_size = model.block_size
+    block_size: int
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `BlockMaskedLM`."""

@@ -64,10 +64,6 @@ class CountedCausal(Counted):
             raise RuntimeError("what rows cost is measured for a method that declares costs=True")
         return KNOWN[self._model]
 
-    def new_cache(self, capacity: int) -> KVCache:
-        """See `CausalLM`."""
-        return self._model.new_cache(capacity)
-
     def extend(
         self,
         tokens: Sequence[int] | Tensor,

@@ -45,9 +45,10 @@ class CachedMaskedLM(MaskedLM, Protocol):
 class CountedMasked(Counted):
     """A masked model seen through the meter."""
 
+    mask_id: int
+
     def __init__(self, model: MaskedLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.mask_id = model.mask_id
         self.shift = bool(getattr(model, "shift", False))
 
     def __call__(self, x: Tensor) -> Tensor:
