@@ -61,8 +61,7 @@ class CanvasHooks(Hooks):
     def close(self) -> None:
         """The loop has ended."""
         if not self.fault:
-            with torch.no_grad():
-                self._read(self._reader.close)
+            self._read(self._reader.close)
 
     def _pre_encoder(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._blind():
@@ -72,8 +71,7 @@ class CanvasHooks(Hooks):
         call = self._read(lambda: self._call(ids, past, entered, "the encoder"))
         if call is not None:
             call.forward = False
-            with torch.no_grad():
-                self._read(lambda: self._reader.encoding(call))
+            self._read(lambda: self._reader.encoding(call))
         self._encoding = call
         if call is not None:
             call.began = time.perf_counter()
@@ -101,8 +99,7 @@ class CanvasHooks(Hooks):
         self._open, call.began = call, time.perf_counter()
 
     def _look(self, call: Call) -> None:
-        with torch.no_grad():
-            self._read(lambda: self._reader.before(call, call.given.get("past_key_values")))
+        self._read(lambda: self._reader.before(call, call.given.get("past_key_values")))
         call.facts["looked"] = True
 
     def _post(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -114,8 +111,7 @@ class CanvasHooks(Hooks):
         if "looked" not in call.facts:
             self._look(call)
         if not self.fault:
-            with torch.no_grad():
-                self._read(lambda: self._reader.after(call, self._capped(output.detach()), None))
+            self._read(lambda: self._reader.after(call, self._capped(output.detach()), None))
         call.given = {}  # nothing of the loop is kept alive
         call.left = time.perf_counter()
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from engines.watching.hooks import Call
 
 
+NO_OUTPUT = "No output was given, so what the last step wrote is not known: trace(out) shows it."
+
+
 class Written(NamedTuple):
     """A token that appeared at a position. p: its probability by the row of its own position; before: by the row
     before it, which is its distribution where a model predicts the next token."""

@@ -16,7 +16,7 @@ from engines.core.trace import Branch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
-from engines.watching.iteration import Reading, Turn, Written
+from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
 from engines.watching.rows import Fingerprint, fingerprint, grown
 
 
@@ -173,7 +173,7 @@ class Lockstep:
         if final is not None and not complete:
             remarks.append("The output does not fit the text that was fed, so what the last step wrote is not known.")
         elif final is None:
-            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+            remarks.append(NO_OUTPUT)
         if complete and final is not None and len(final) < len(text):
             turns[-1].written.append(Written(len(final), -1, "withdrawn"))
             text = final
