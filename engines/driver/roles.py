@@ -154,7 +154,6 @@ def measure_costs(info: MethodInfo, models: Mapping[str, Model]) -> None:
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:
-    """What is at hand for another method's roles: the main model, and of the others those with the same name and
-    kind."""
+    """What is at hand for another method's roles: the main model, and others of the same name and kind."""
     others = {role: kind for role, kind in info.needs.items() if role != info.role and role in models}
     return {info.role: main} | {role: models[role] for role, kind in others.items() if kind in kinds_of(models[role])}

@@ -179,8 +179,7 @@ class Run(Iterator[Step]):
         return self._main.tokenizer.piece(token).text if token >= 0 else "nothing"
 
     def _edit(self, edit: Edit) -> Edit | None:
-        """Check the edit and write it down; where another method takes over, that one begins and nothing is sent to
-        it."""
+        """Check the edit and write it down; another method that takes over begins, and is sent nothing."""
         self._check(edit)
         self._note(len(self.steps) - 1, edit)
         if not edit.method:
@@ -291,8 +290,7 @@ def stream(
     detail: Detail = "full",
     **options: Any,
 ) -> Run:
-    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError before the
-    first step."""
+    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError at once."""
     method, edits = get_method(slug), options.pop("edits", ())
     check_edits(edits)
     roles = assign_roles(method.info, model)

@@ -91,8 +91,7 @@ def _stub(path: Path) -> bool:
 
 
 def _detail(completion: Any, folder: Path) -> str:
-    """The line that defines a name, with its place, where that is a file of the project; else what kind of thing it
-    is."""
+    """The line that defines a name, with its place, where that is a file of the project; else its kind."""
     if completion.type == "module":  # where it lies is looked up by importing paths: 0.2 s for each of hundreds
         return "module"
     path = completion.module_path

@@ -84,8 +84,7 @@ class Denoised:
 
 @dataclass
 class Seen:
-    """What is known of a forward apart from its outcome. t: the temperature, None where it is not known; facts: of the
-    logits with it."""
+    """What is known of a forward but its outcome. t: the temperature, if known; facts: of the logits with it."""
 
     drew: Drew
     argmax: Tensor

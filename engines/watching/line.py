@@ -138,8 +138,7 @@ class Line:
 
     def begins(self, call: Call) -> int:
         """The position of a forward's first row: by its position ids where they are known to be those of the text, else
-        by the cache. Without either among the arguments the rows repeat the text, or the module keeps a cache of its
-        own and they stand behind it."""
+        by the cache. Without either the rows repeat the text, or stand behind a cache of the module's own."""
         assert call.ids is not None
         ids, past = call.ids[0].tolist(), call.past
         if not self.turns or (past == 0 and (call.cached or self._repeats(ids))):
@@ -274,8 +273,7 @@ class Line:
             iteration.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, iteration.calls, fed.facts)
 
     def reading(self, output: list[int] | None, drafts: list[Call]) -> Reading:
-        """What is known of the answer, of which this line is a copy. drafts: calls of other modules after the last
-        forward."""
+        """What is known of the answer, on a copy. drafts: calls of other modules after the last forward."""
         remarks, complete = self.remarks, False
         if self.turns:
             self.turns[-1].calls += drafts

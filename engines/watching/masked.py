@@ -68,8 +68,7 @@ class MaskedReader:
 
 
 class Board:
-    """One prompt's board. row: its row in a forward; blind: the row beside it that does not see the prompt, of
-    guidance, or None."""
+    """One prompt's board. row: of a forward; blind: of guidance, the row that does not see the prompt, or None."""
 
     def __init__(self, reader: MaskedReader, row: int, blind: int | None) -> None:
         self.reader, self.row, self.blind = reader, row, blind
@@ -271,8 +270,7 @@ class Board:
             iteration.notes += said_broken(iteration.facts, logits)
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
-        """What is known of this answer, one of several, of which this board is a copy. output: the loop's own board,
-        with or without the prompt."""
+        """What is known of this answer, on a copy. output: the loop's own board, with or without the prompt."""
         turns = self.turns = [
             iteration for iteration in self.turns if all(call.ended for call in iteration.calls)
         ]  # none that failed

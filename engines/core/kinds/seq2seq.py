@@ -9,8 +9,7 @@ from engines.core.meter import Meter
 
 
 class Encoded(Protocol):
-    """What an encoder made of a prompt of `length` tokens, once: its output, and the keys and values that the decoder's
-    layers look up in it."""
+    """What an encoder made of a prompt of `length` tokens, once: output, and keys and values for the decoder."""
 
     length: int
 
@@ -41,8 +40,7 @@ class Seq2SeqLM(Model, Protocol):
         """Run the encoder over m prompt tokens."""
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
-        """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
-        caches."""
+        """A decoder cache for a board of up to `capacity` positions, prompt included. Several may share a memory."""
 
     def extend(
         self,
@@ -58,8 +56,7 @@ class Seq2SeqLM(Model, Protocol):
 
 
 class CountedSeq2Seq(Counted):
-    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in
-    no logits."""
+    """An encoder-decoder seen through the meter. Encoding takes time and work, but is no forward."""
 
     start_id: int
     encoder_layers: int

@@ -176,8 +176,7 @@ class Header(Record):
 
 
 class End(Record):
-    """How the run ended: complete, stopped (by a person), budget (steps or seconds ran out), failed (message says
-    why)."""
+    """How the run ended: complete, stopped (by a person), budget (ran out), failed (message says why)."""
 
     reason: Literal["complete", "stopped", "budget", "failed"]
     output_ids: list[int]

@@ -22,8 +22,7 @@ class Packed(Record):
     hi: float = 1.0
 
     def array(self) -> np.ndarray:
-        """The values as float32 (NaN where missing) or integers, with `shape`. Raises TraceError if the bytes do not
-        fit the shape."""
+        """The values as float32 (NaN where missing) or integers, with `shape`. Raises TraceError for other bytes."""
         try:
             raw = base64.b64decode(self.data, validate=True)
         except ValueError as error:

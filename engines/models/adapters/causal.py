@@ -180,8 +180,7 @@ class Rows:
 
 
 def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
-    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the
-    numbers cannot be."""
+    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError."""
     if parents is None and n:
         return Rows(held, 0, range(held, held + n), (), True)
     early = len(parents or ()) - n
@@ -220,8 +219,7 @@ def tree_mask(parents: Sequence[int], past: int, dtype: torch.dtype, device: tor
 
 
 def types_by_layer(config: Any) -> list[str]:
-    """The kind of each layer that a transformers config declares: full_attention, sliding_attention, linear_attention
-    ..."""
+    """The kind of each layer that a transformers config declares: full_attention, sliding_attention ..."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
     if "local" in (own := getattr(config, "attention_layers", None) or ()):  # GPT-Neo's words, which are not read there

@@ -32,8 +32,7 @@ MASKS: dict[str, Any] = {
 
 
 class HFLayeredLM(HFCausalLM):
-    """A transformers causal model of such a family, with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an
-    answer."""
+    """Such a transformers model with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an answer."""
 
     mergeable = True
 

@@ -30,8 +30,7 @@ POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this
 
 @dataclass(frozen=True)
 class EncoderMemory:
-    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of every decoder
-    layer."""
+    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of all decoder layers."""
 
     hidden: Tensor
     cross: DynamicCache
@@ -43,8 +42,7 @@ class EncoderMemory:
 
 
 class DecoderCache(EncoderDecoderCache):
-    """The decoder's own rows in slots, beside one memory. Counts positions of the board, as `Seq2SeqLM` says: row 0
-    stands at `base` = m - 1."""
+    """The decoder's own rows, beside a memory. Counts as `Seq2SeqLM` says: row 0 stands at `base` = m - 1."""
 
     def __init__(self, memory: EncoderMemory, layers: int, capacity: int) -> None:
         if capacity < memory.length:
@@ -60,8 +58,7 @@ class DecoderCache(EncoderDecoderCache):
         return self.base + self.self_attention_cache.length
 
     def crop(self, length: int) -> None:
-        """Forget everything from position `length` on. Raises ValueError if there is less, or for a position of the
-        prompt."""
+        """Forget everything from position `length` on. Raises ValueError for less, or for one of the prompt."""
         if not self.base <= length <= self.length:
             raise ValueError(
                 f"the cache holds {self.length} positions, {self.base} of them from the encoder; it cannot be cropped "
@@ -70,8 +67,7 @@ class DecoderCache(EncoderDecoderCache):
         self.self_attention_cache.crop(length - self.base)
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError for
-        rows it does not hold."""
+        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError."""
         self.self_attention_cache.keep(base - self.base, rows)
 
 
@@ -95,8 +91,7 @@ class EncoderDecoder(HFModel):
     @property
     @abstractmethod
     def position_bytes(self) -> int:
-        """Bytes of keys and values that a token takes in the decoder's layers, one of the prompt (cross-attention) as
-        one of the answer."""
+        """Bytes of keys and values that a token takes in the decoder's layers (and in cross-attention)."""
 
     @property
     def weights(self) -> dict[str, int]:
@@ -176,8 +171,7 @@ class EncoderDecoder(HFModel):
         attention: bool = False,
         marks: list[Mark] | None = None,
     ) -> Extended:
-        """See `Seq2SeqLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError if there
-        are none."""
+        """See `Seq2SeqLM`. Raises UserError where rows have no room, ValueError if there are none."""
         assert isinstance(cache, DecoderCache)
         ids = self._ids(tokens)
         n = ids.shape[1]

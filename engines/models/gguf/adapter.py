@@ -152,8 +152,7 @@ def instead(header: GGUFHeader) -> str:
 class GGUFMaskedLM(GGUFModel):
     """See `MaskedLM`: a diffusion model whose rows see the whole board. Nothing is kept between forwards.
 
-    shift: row i of the network predicts token i + 1; the rows are moved here, row 0 keeps its own. The mask token is
-    never proposed."""
+    shift: row i of the network predicts token i + 1; moved here, row 0 keeps its own. The mask is never proposed."""
 
     def __init__(self, *given: Any, mask_id: int, shift: bool) -> None:
         super().__init__(*given)

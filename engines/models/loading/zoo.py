@@ -73,8 +73,7 @@ def target_and_drafter(name: str) -> tuple[str, str]:
 
 
 def is_loaded(name: str, device: str = "cpu") -> bool:
-    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once. Of a hub id
-    the hub is not asked."""
+    """Whether `load_model(name, device=device)` has the weights in memory already. The hub is not asked."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if device == AUTO:
         if not _loaded:  # and torch perhaps not yet imported, which would have to say what it stands for
@@ -273,8 +272,7 @@ def size_of(
     of a GGUF file only its header is read.
 
     dtype: as `load_model` takes it; by default float32 for weights up to 100 MB, as stored above. quantization: "4bit"
-    or "8bit". Raises UserError for a model that cannot be loaded here, and for options that a GGUF file does not
-    have."""
+    or "8bit". Raises UserError for what cannot be loaded here, and for options that no GGUF file has."""
     from engines.models.loading.sizing import Size, refuse_options, size_of_folder, size_of_gguf
 
     if name_or_path == oracle.NAME:
@@ -299,8 +297,7 @@ def _canonical(name: str) -> str:
 
 
 def config_folder(name: str, revision: str | None = None) -> tuple[Path, str]:
-    """The folder that holds the config.json of a model, and its name; of a hub id nothing else is fetched. Raises
-    UserError."""
+    """The folder that holds the config.json of a model, and its name; nothing else is fetched. Raises UserError."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if plain in (smollm2.NAME, smollm2.TEXT):
         if not smollm2.ready():

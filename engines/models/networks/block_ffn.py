@@ -12,8 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 
 class BlockFFNConfig(LlamaConfig):
-    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok (k of the
-    twin)."""
+    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok k."""
 
     model_type = "block_ffn"
 

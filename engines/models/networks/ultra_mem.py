@@ -64,8 +64,7 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a memory layer read for n rows: what was found, slots [n, m] of the pool, pre-scores [n, m] and its output
-    [n, d]."""
+    """What a memory layer read for n rows: found, slots [n, m] of the pool, pre-scores [n, m] and its output [n, d]."""
 
     found: Found
     slots: Tensor
@@ -84,8 +83,7 @@ def leading(cores: Tensor) -> tuple[Tensor, Tensor]:
 def search(q: Tensor, keys: Tensor, cores: Tensor, m: int, candidates: int | None = None) -> Found:
     """Tucker-decomposed query-key retrieval (section 3.2): queries q [n, 2, r, D_k] against keys [2, K, r, D_k].
 
-    candidates: rows and columns that a rank-1 score lets through, by default m; K makes it a search through all
-    crossings."""
+    candidates: rows and columns that a rank-1 score lets through, by default m; K: a search of all crossings."""
     s_row, s_column = torch.einsum("narp,akrp->ankr", q, keys)  # [n, K, r] each
     u, v = leading(cores)
     rows, columns = best(s_row @ u, candidates or m), best(s_column @ v, candidates or m)
@@ -117,8 +115,7 @@ def pre_scores(p: Tensor, P: Tensor) -> Tensor:
 
 
 def weighted(scores: Tensor, pre: Tensor, V: Tensor) -> Tensor:
-    """[n, D_v]: values V [n, m, D_v] summed, each head's part of them with that head's score times the pre-score
-    (equation 15)."""
+    """[n, D_v]: values V [n, m, D_v] summed, each head's part with its score times the pre-score (equation 15)."""
     return torch.einsum("nmh,nmhe->nhe", scores * pre[..., None], V.unflatten(-1, (scores.shape[-1], -1))).flatten(1)
 
 

@@ -116,8 +116,7 @@ def fits(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> boo
 
 
 def read_part(file: Path, name: str, base: str = "") -> Part:
-    """A part from its file, read once while the file stays as it is. Raises UserError for a file that is too large, no
-    safetensors, or cut short."""
+    """A part from its file, read once while that stays as it is. Raises UserError for one too large or damaged."""
     changed = file.stat()
     if changed.st_size > LARGEST:
         raise UserError(f"{file} has {changed.st_size:,} bytes; at most {LARGEST:,} are read as a part of a model.")

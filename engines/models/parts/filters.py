@@ -53,8 +53,7 @@ class BlockFilter:
 
 
 def filter_of(record: ModelRecord) -> BlockFilter:
-    """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
-    command that makes it."""
+    """The filter that belongs to a model. Raises UserError, with the command that makes it."""
     ways = "give a file of your own as filter=..., or set accept_thres=1, which needs none"
     part = parts.load_part("filter", [record], way_out=lambda: ways)
     return from_state(part.tensors, part.name, part.sha256)

@@ -23,8 +23,7 @@ class Span(Record):
 
 
 class Lane(Record):
-    """One named score over the positions [start, start + len(values)). `threshold`: the line it was compared with, if
-    any."""
+    """One named score over the positions [start, start + len(values)). `threshold`: the line it was held against."""
 
     name: str
     unit: Unit
@@ -63,8 +62,7 @@ class Branch(Record):
 
 
 class Candidates(Record):
-    """The k most likely tokens at each position in focus: `tokens` and `probabilities` have shape [len(positions), k],
-    best first."""
+    """The k most likely tokens at each position in focus: `tokens` and `probabilities` [positions, k], best first."""
 
     positions: list[Index]
     tokens: Packed

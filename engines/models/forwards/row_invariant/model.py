@@ -75,8 +75,7 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
 
 
 def _slower(made: HFRowInvariantLM) -> float:
-    """Seconds of a forward of one row over the plain model's, medians of alternating ones, of which the first is left
-    out."""
+    """Seconds of a forward of one row over the plain model's, medians of alternating ones but the first."""
     clocks = RowClock(made), RowClock(made.plain)
     turns = [[clock.seconds() for clock in clocks] for _ in range(1 + TURNS)]
     invariant, plain = (median(each) for each in zip(*turns[1:], strict=True))
