@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.block import Block
-from engines.models.networks.exits import Past, scaled
+from engines.models.networks.exits import Past, frozen, scaled
 
 OWN, CONTROL = "clover.", "control."  # in a part: the drafter, and the one that was trained without its link
 
@@ -84,6 +84,4 @@ def drafter_of(tensors: Mapping[str, Tensor], link: bool = True) -> CloverDrafte
     if not own:
         return None
     (K, d), f = own["b"].shape, own["block.down"].shape[1]
-    drafter = CloverDrafter(K, d, f) if link else BlockHeads(K, d, f)
-    drafter.load_state_dict(own)
-    return drafter.requires_grad_(False)
+    return frozen(CloverDrafter(K, d, f) if link else BlockHeads(K, d, f), own)

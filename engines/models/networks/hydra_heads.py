@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from engines.models.networks.exits import frozen
+
 if TYPE_CHECKING:
     from engines.models.parts import Part
 
@@ -39,6 +41,4 @@ class HydraHeads(nn.Module):
 def heads_of(part: Part) -> HydraHeads:
     """The heads of a part, in float32."""
     state = {name: t.float() for name, t in part.tensors.items() if name not in ("accuracy", "vocabulary")}
-    heads = HydraHeads(sum(name.startswith("b.") for name in state), len(state["b.0"]))
-    heads.load_state_dict(state)
-    return heads.requires_grad_(False)
+    return frozen(HydraHeads(sum(name.startswith("b.") for name in state), len(state["b.0"])), state)

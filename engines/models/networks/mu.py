@@ -25,20 +25,16 @@ class MuConfig(LlamaConfig):
     """A Llama's config and: encoder_layers, decoder_layers, and the token that an answer begins with."""
 
     model_type = "mu"
+    encoder_layers: int = 8
+    decoder_layers: int = 3
+    decoder_start_token_id: int = 0
+    hidden_size: int = 96
+    intermediate_size: int | None = None
 
-    def __init__(
-        self,
-        encoder_layers: int = 8,
-        decoder_layers: int = 3,
-        decoder_start_token_id: int = 0,
-        hidden_size: int = 96,
-        intermediate_size: int | None = None,
-        **llama: Any,
-    ) -> None:
-        self.encoder_layers, self.decoder_layers = encoder_layers, decoder_layers
-        own = {"hidden_size": hidden_size, "intermediate_size": intermediate_size or 4 * hidden_size}
-        super().__init__(**llama | own | {"num_hidden_layers": decoder_layers})
-        self.decoder_start_token_id = decoder_start_token_id
+    def __post_init__(self, **more: Any) -> None:
+        self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
+        self.num_hidden_layers = self.decoder_layers
+        super().__post_init__(**more)
 
 
 class CrossAttention(nn.Module):

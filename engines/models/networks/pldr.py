@@ -24,29 +24,22 @@ class PLDRConfig(PreTrainedConfig):
     """Sizes; of the metric learner: metric_units residual units of metric_dense gated layers of width metric_size."""
 
     model_type = "pldr"
+    vocab_size: int = 2048
+    hidden_size: int = 128
+    num_hidden_layers: int = 3
+    num_attention_heads: int = 4
+    intermediate_size: int = 340
+    metric_units: int = 8
+    metric_dense: int = 2
+    metric_size: int = 64
+    max_position_embeddings: int = 512
+    rope_theta: float = 10000.0
+    tie_word_embeddings: bool = True
 
-    def __init__(
-        self,
-        vocab_size: int = 2048,
-        hidden_size: int = 128,
-        num_hidden_layers: int = 3,
-        num_attention_heads: int = 4,
-        intermediate_size: int = 340,
-        metric_units: int = 8,
-        metric_dense: int = 2,
-        metric_size: int = 64,
-        max_position_embeddings: int = 512,
-        rope_theta: float = 10000.0,
-        tie_word_embeddings: bool = True,
-        **usual: Any,
-    ) -> None:
-        if hidden_size % num_attention_heads:
-            raise ValueError(f"{num_attention_heads} heads do not divide a hidden size of {hidden_size}")
-        self.vocab_size, self.hidden_size, self.intermediate_size = vocab_size, hidden_size, intermediate_size
-        self.num_hidden_layers, self.num_attention_heads = num_hidden_layers, num_attention_heads
-        self.metric_units, self.metric_dense, self.metric_size = metric_units, metric_dense, metric_size
-        self.max_position_embeddings, self.rope_theta = max_position_embeddings, rope_theta
-        super().__init__(**usual | {"tie_word_embeddings": tie_word_embeddings})
+    def __post_init__(self, **more: Any) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(f"{self.num_attention_heads} heads do not divide a hidden size of {self.hidden_size}")
+        super().__post_init__(**more)
 
 
 class Operator(NamedTuple):

@@ -31,12 +31,12 @@ class SceneTextConfig(LlamaConfig):
     """A Llama's config and: patch, pixels of a patch's side, which divides the picture's."""
 
     model_type = "scene_text"
+    patch: int = 4
 
-    def __init__(self, patch: int = 4, **llama: Any) -> None:
-        if patch < 1 or SIDE % patch:
-            raise ValueError(f"patches of {patch} pixels do not fill a picture of {SIDE}; choose a divisor of {SIDE}")
-        self.patch = patch
-        super().__init__(**llama)
+    def __post_init__(self, **more: Any) -> None:
+        if (p := self.patch) < 1 or SIDE % p:
+            raise ValueError(f"patches of {p} pixels do not fill a picture of {SIDE}; choose a divisor of {SIDE}")
+        super().__post_init__(**more)
 
     @property
     def patches(self) -> int:

@@ -21,26 +21,22 @@ class UltraMemConfig(LlamaConfig):
     score_heads h; key_size D_k; value_size D_v; pre_size D_p."""
 
     model_type = "ultra_mem"
+    keys_per_axis: int = 48
+    share: float = 0.5
+    slots_read: int = 16
+    rank: int = 2
+    score_heads: int = 2
+    key_size: int = 32
+    value_size: int = 48
+    pre_size: int = 48
 
-    def __init__(
-        self,
-        keys_per_axis: int = 48,
-        share: float = 0.5,
-        slots_read: int = 16,
-        rank: int = 2,
-        score_heads: int = 2,
-        key_size: int = 32,
-        value_size: int = 48,
-        pre_size: int = 48,
-        **llama: Any,
-    ) -> None:
-        if value_size % score_heads:
-            raise ValueError(f"a value of {value_size} numbers cannot be shared by {score_heads} heads of scores")
-        self.keys_per_axis, self.share, self.slots_read, self.rank = keys_per_axis, share, slots_read, rank
-        self.score_heads, self.key_size, self.value_size, self.pre_size = score_heads, key_size, value_size, pre_size
-        super().__init__(**llama)
-        if not 0 <= slots_read <= self.keys:
-            raise ValueError(f"{slots_read} slots cannot be read with {self.keys} keys; choose 0 to {self.keys}")
+    def __post_init__(self, **more: Any) -> None:
+        v, h, m = self.value_size, self.score_heads, self.slots_read
+        if v % h:
+            raise ValueError(f"a value of {v} numbers cannot be shared by {h} heads of scores")
+        if not 0 <= m <= self.keys:
+            raise ValueError(f"{m} slots cannot be read with {self.keys} keys; choose 0 to {self.keys}")
+        super().__post_init__(**more)
 
     @property
     def pool(self) -> int:
