@@ -29,7 +29,7 @@ class MuConfig(LlamaConfig):
     decoder_layers: int = 3
     decoder_start_token_id: int = 0
     hidden_size: int = 96
-    intermediate_size: int | None = None
+    intermediate_size: int = 0  # none given: 4 d
 
     def __post_init__(self, **more: Any) -> None:
         self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
