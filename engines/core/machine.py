@@ -1,5 +1,4 @@
-"""The machine in words: its processor's or accelerator's own name, because the same code gives other ratios on another
-one."""
+"""The machine in words: its processor's or accelerator's own name, as on others the same code gives other ratios."""
 
 import os
 import platform

@@ -1,5 +1,4 @@
-"""What a method declares. One decorated generator per paper; the registry finds it, the driver runs it, the page reads
-its declaration."""
+"""What a method declares. One decorated generator per paper, for the registry, the driver and the page."""
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,7 @@ class LaneInfo(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PartNeed:
-    """A trained part of the picked model that a method asks for in `needs`, and the formats of published drafters that
-    can stand in its place."""
+    """A trained part of the picked model in `needs`, and the formats of drafters that can stand in its place."""
 
     name: str
     formats: tuple[str, ...] = ()

@@ -61,8 +61,7 @@ class Extended:
     """What one forward behind a cache gives: logits [n, V] for the rows asked for, and hidden states [n, d] of the
     layers asked for.
 
-    attention [h, n, m]: where a decoder looked it up (`Seq2SeqLM`), how much of each prompt token each row took in the
-    last layer; rows sum to 1."""
+    attention [h, n, m]: how much of each prompt token each row took in a decoder's last layer; rows sum to 1."""
 
     logits: Tensor
     hidden: dict[int, Tensor] = field(default_factory=dict)

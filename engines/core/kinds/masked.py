@@ -23,8 +23,7 @@ class CachedMaskedLM(MaskedLM, Protocol):
     """A masked model that can be fed a part of the board on keys and values of earlier forwards: approximate ones, for
     they saw another board.
 
-    shift: row i of the network predicts token i + 1; rows are moved one to the right inside what was fed, the first one
-    keeps its own."""
+    shift: row i of the network predicts token i + 1; rows are moved one right inside what was fed, the first stays."""
 
     shift: bool
 

@@ -80,8 +80,7 @@ class ModelRecord(Record):
 
     @property
     def loading(self) -> dict[str, Any]:
-        """What `load_model` is given beside the name to load these weights as they were then. Raises UserError for
-        options that no loader had."""
+        """What `load_model` needs beside the name for these weights as then. Raises UserError for unknown options."""
         if odd := sorted(set(self.options) - set(self.OPTIONS)):  # a trace is a file, and anyone may have changed it
             raise UserError(
                 f"this run names the loader option '{odd[0][:40]}', which is none of {', '.join(self.OPTIONS)}; the "

@@ -1,5 +1,4 @@
-"""Reading a trace that may come from anywhere: decoded, checked against the schema, then for what types cannot say.
-Nothing in it is trusted."""
+"""Reading a trace that may come from anywhere: checked against the schema, then for what types cannot say."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
