@@ -15,8 +15,8 @@ from engines.watching.hooks import Call
 from engines.watching.iteration import Reading
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
+from engines.watching.open_forward import look
 from engines.watching.packed import check_one_text
-from engines.watching.place import look
 from engines.watching.rows import grown
 
 DRAFT = "draft"  # the role of a module's own first layers, where they draft for the whole of it
@@ -74,7 +74,7 @@ class CausalReader:
                 self._aside.append(call)
                 return
             if self._aside:  # the text goes on behind its own cache: what came between was the other half of guidance
-                self._line.guide(self._aside)
+                self._line.turns[-1].calls[-1:-1], self._line.guided = self._aside, True
                 self._aside = []
             self._early(call)
         if call.role != self.main:

@@ -10,8 +10,7 @@ from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
 from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
-from engines.watching.open_forward import Fed, put_in, said_of
-from engines.watching.place import unguess, whole_root
+from engines.watching.open_forward import Fed, put_in, said_of, unguess, whole_root
 from engines.watching.rows import fingerprint, parents_of
 
 MOST = 512  # rows of a forward that are taken down
@@ -64,11 +63,6 @@ class Line:
         if call.branch is not None or not self.turns or not self.cached or call.past or call.ids is None:
             return bool(call.branch)
         return not self._repeats(call.ids[0].tolist())
-
-    def guide(self, calls: list[Call]) -> None:
-        """Calls of the other half of guidance belong to the last forward; what is written is mixed from both."""
-        self.turns[-1].calls[-1:-1] = calls
-        self.guided = True
 
     def take(self, calls: list[Call], logits: Tensor, cache: Any) -> None:
         """After a forward: close the turn before it and begin its own. calls: those that drafted for it, and it."""

@@ -179,8 +179,7 @@ class Board:
         return places[0] if len(places) == 1 else None
 
     def _write(self, part: np.ndarray, start: int) -> list[Written]:
-        """Note what the turn before wrote: where the part differs from what stood there. What the loop put in beside it
-        is returned."""
+        """Note what the turn before wrote: where the part differs from the board. Returns what the loop put in."""
         mask, end = self.reader.mask_id, start + len(part)
         if start > self.fed:
             raise Unreadable(f"positions from {start} on were fed of a board of {self.fed}.")

@@ -70,7 +70,12 @@ def watch(
         raise UserError("a masked loop needs the id of its mask token: mask_id=126336 for LLaDA, 151666 for Dream.")
     if kind == "masked" and not 0 <= int(mask_id or 0) < main.vocab_size:
         raise UserError(f"mask_id={mask_id} is not in the model's vocabulary of {main.vocab_size} tokens.")
-    given = known.encode_prompt(prompt) if isinstance(prompt, str) else None if prompt is None else _ids(prompt)
+    given = known.encode_prompt(prompt) if isinstance(prompt, str) else None
+    if prompt is not None and given is None:
+        rows = outputs_of(prompt)
+        if rows is None or len(rows) != 1:
+            raise UserError("prompt takes the text or the token ids of one prompt.")
+        given = rows[0]
     session = Session(
         subjects,
         kind=kind,
@@ -203,10 +208,3 @@ def outputs_of(out: Any) -> list[list[int]] | None:
         if all(isinstance(token, int) and token >= 0 for row in rows for token in row):
             return [list(row) for row in rows]
     raise UserError(f"the output is a {type(out).__name__}; give the token ids that the loop made, not their text.")
-
-
-def _ids(prompt: Any) -> list[int]:
-    rows = outputs_of(prompt)
-    if rows is None or len(rows) != 1:
-        raise UserError("prompt takes the text or the token ids of one prompt.")
-    return rows[0]

@@ -1,5 +1,4 @@
-"""What is watched: torch modules of anyone, or models that were loaded here; their names, vocabularies and
-tokenizers."""
+"""What is watched: torch modules, or models that were loaded here; their names, vocabularies and tokenizers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -141,13 +140,11 @@ class PlainTokenizer:
         self.size = len(tokenizer) if hasattr(tokenizer, "__len__") else 2**62
         self._special = set(getattr(tokenizer, "all_special_ids", ()))
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """Ids of the text as it stands."""
-        return self.encode(text)
-
     def encode(self, text: str) -> list[int]:
         """Ids of the text as it stands."""
         return [int(i) for i in self._tokenizer.encode(text)]
+
+    encode_prompt = encode
 
     def decode(self, ids: Any) -> str:
         """Text of ids, special ones left out."""
