@@ -1,5 +1,4 @@
-"""What a format takes from a checkpoint: each tensor by name, its shape checked before it is read, and nothing left
-over."""
+"""What a format takes from a checkpoint: each tensor by name, its shape checked first; none is left over."""
 
 from collections.abc import Iterable
 from typing import Any
