@@ -92,8 +92,7 @@ class HFBlockMaskedLM(HFModel):
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """See `BlockMaskedLM`. x [L] -> logits [L, V], or [B, L] -> [B, L, V]. Raises UserError if L exceeds
-        `max_positions`."""
+        """See `BlockMaskedLM`. x [L] -> logits [L, V], or [B, L] -> [B, L, V]. Raises UserError for a long x."""
         length = x.shape[-1]
         logits = self._rows(x.to(self.device).reshape(-1, length), 0, length, None)
         return (shifted(logits) if self.shift else logits).reshape(*x.shape, self.vocab_size)

@@ -87,8 +87,7 @@ def shared_embedding(folder: Path) -> Tensor:
 
 
 def build(config: dict[str, Any], embedding: Tensor, draft_ids: Tensor, dtype: torch.dtype) -> LlamaForCausalLM:
-    """A network with random layers of its own between the target's embedding [V, d] and, as output layer, its rows
-    `draft_ids` [v]."""
+    """A network with random layers between the embedding [V, d] of the target and its rows `draft_ids` [v]."""
     special = {key: config.get(key) for key in ("bos_token_id", "eos_token_id")}
     plain = {key: value for key, value in config.items() if key not in (*OWN_FIELDS, *special)}
     alone = {

@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from engines.core.errors import UserError
-from engines.core.kinds import Encoded, Extended, KVCache, Mark, Tokenizer
+from engines.core.kinds import Encoded, Extended, KVCache, Mark
 from engines.core.meter import synchronise
-from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.layers.slots import SlotCache, check_room
 
@@ -77,21 +76,24 @@ class EncoderDecoder(HFModel):
     encoder_layers: int
     decoder_layers: int
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        if model.config.decoder_start_token_id is None:
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        if self.model.config.decoder_start_token_id is None:
             raise UserError(
-                f"{record.name} does not say what its decoder starts with; give decoder_start_token_id in its "
+                f"{self.record.name} does not say what its decoder starts with; give decoder_start_token_id in its "
                 "config.json."
             )
-        self.start_id = model.config.decoder_start_token_id
+        self.start_id = self.model.config.decoder_start_token_id
 
     @property
     @abstractmethod
+    def _width(self) -> int:
+        """Numbers of a row of keys, all heads together."""
+
+    @property
     def position_bytes(self) -> int:
         """Bytes of keys and values that a token takes in the decoder's layers (and in cross-attention)."""
+        return 2 * self.decoder_layers * self._width * int(self.model.dtype.itemsize)
 
     @property
     def weights(self) -> dict[str, int]:
@@ -127,8 +129,7 @@ class EncoderDecoder(HFModel):
 
     @abstractmethod
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
-        """Rows [1, n] to [1, n, d] before the output layer, and what the last layer took in of the prompt, [h, n, m],
-        if it is asked for."""
+        """Rows [1, n] to [1, n, d] before the output layer; if asked for, attention [h, n, m] of the last layer."""
 
     def _first_calls(self) -> None:
         cache = self.new_cache(self.encode([self.start_id] * 4), 8)
@@ -222,10 +223,8 @@ class HFSeq2SeqLM(EncoderDecoder):
         self._cross = [block.layer[1].EncDecAttention for block in self.model.decoder.block]
 
     @property
-    def position_bytes(self) -> int:
-        """See `EncoderDecoder`."""
-        c = self.config
-        return int(2 * self.decoder_layers * c.num_heads * c.d_kv * self.model.dtype.itemsize)
+    def _width(self) -> int:
+        return int(self.config.num_heads * self.config.d_kv)
 
     def _encoder(self) -> Sequence[nn.Module]:
         return list(self.model.encoder.block)
@@ -273,9 +272,8 @@ class MuSeq2SeqLM(EncoderDecoder):
         self.max_positions = self.model.config.max_position_embeddings
 
     @property
-    def position_bytes(self) -> int:
-        """See `EncoderDecoder`."""
-        return int(2 * self.decoder_layers * self.config.hidden_size * self.model.dtype.itemsize)
+    def _width(self) -> int:
+        return int(self.config.hidden_size)
 
     def _encoder(self) -> Sequence[nn.Module]:
         return list(self.model.encoder)

@@ -41,7 +41,7 @@ def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.
     if taps.attention:
         _tap_attention(twin, number, taps.attention)
     if taps.channels and hasattr(twin.mlp, "down_proj"):
-        _tap_channels(twin, number, taps.channels)
+        _tap_rows(_own(_own(twin, "mlp"), "down_proj"), number, taps.channels)
     if taps.linear:
         _tap_linear(twin, number, taps.linear)
     if taps.router and hasattr(twin.mlp, "gate"):
@@ -78,14 +78,6 @@ def _tap_rows(module: nn.Module, number: int, tap: Callable[[int, Tensor], Tenso
         return ((new, *given[1:]), named) if given else (given, named | {"hidden_states": new})
 
     module.register_forward_pre_hook(hand_out, with_kwargs=True)
-
-
-def _tap_channels(layer: nn.Module, number: int, channels: Callable[[int, Tensor], Tensor | None]) -> None:
-    def hand_out(_module: nn.Module, given: tuple[Any, ...]) -> Any:
-        new = channels(number, given[0][0])
-        return None if new is None else (new.to(given[0].dtype)[None],)
-
-    _own(_own(layer, "mlp"), "down_proj").register_forward_pre_hook(hand_out)
 
 
 def _tap_linear(layer: nn.Module, number: int, linear: Callable[[int, str, Tensor, Tensor], Tensor | None]) -> None:

@@ -1,5 +1,4 @@
-"""Where a model's files come from and whether they are safe: a local folder or a snapshot of the Hugging Face hub,
-safetensors only."""
+"""Where model files come from and whether they are safe: a folder or a snapshot of the hub, safetensors only."""
 
 import functools
 import hashlib
@@ -178,8 +177,7 @@ def tokenizer_folder(folder: Path) -> Path:
 
 
 def _beside(folder: Path, name: object, files: Sequence[str]) -> Path | None:
-    """The folder of that name which holds one of these files: beside a model's folder, or among the models that
-    ship. A name, never a path."""
+    """The folder of that name (no path) which holds one of these files: beside a model's, or among those that ship."""
     places = [place / str(name) for place in (folder.parent, assets() / "models")]
     held = (place for place in places if any((place / file).is_file() for file in files))
     return next(held, None) if re.fullmatch(r"[\w-]+", str(name)) else None

@@ -1,5 +1,4 @@
-"""Which models are here by name, and which belong together. Importing this and listing load neither torch nor
-transformers."""
+"""Which models are here by name, and which belong together; found without torch and transformers."""
 
 import functools
 from collections.abc import Collection, Mapping

@@ -35,8 +35,7 @@ class Attention(nn.Module):
         return keys, values
 
     def forward(self, x: Tensor, known: tuple[Tensor, Tensor], hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(what x [B, n, d] finds in keys and values, how much of each key it took [B, h, n, m]). hidden [n, m]: true
-        where a query may not look."""
+        """(what x [B, n, d] finds, its share of each key [B, h, n, m]). hidden [n, m]: where a query may not look."""
         keys, values = known
         q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         scores = q @ keys.mT * self.scale

@@ -49,11 +49,6 @@ class Operator(NamedTuple):
     G_LM: Tensor
 
 
-def iswiglu(x: Tensor) -> Tensor:
-    """x SiLU(x), never negative."""
-    return x * silu(x)
-
-
 def density(q: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
     """Queries [..., n, d] -> A [..., d, d]: D = q^T q over all n rows, normalised over its last axis."""
     D = q.mT @ q
@@ -62,7 +57,8 @@ def density(q: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
 
 def deduce(A: Tensor, W: Tensor, b: Tensor, p: Tensor, a: Tensor, ba: Tensor) -> Operator:
     """A_LM = iSwiGLU(W A + b) + 1e-9 and G_LM = a A_LM^p + ba, the power by element; all [..., d, d]."""
-    A_LM = iswiglu(W @ A + b) + POSITIVE
+    x = W @ A + b
+    A_LM = x * silu(x) + POSITIVE  # x SiLU(x) is never negative
     return Operator(A_LM, a @ A_LM.pow(p) + ba)
 
 
@@ -113,8 +109,7 @@ class Unit(nn.Module):
 
 
 class PowerLawAttention(nn.Module):
-    """q, k, v and the output with biases; a metric learner that all heads share; five [h, d, d] tensors: W, b, the
-    powers p, a and ba."""
+    """q, k, v and output with biases; a metric learner that all heads share; W, b, the powers p, a and ba [h, d, d]."""
 
     def __init__(self, config: PLDRConfig) -> None:
         super().__init__()

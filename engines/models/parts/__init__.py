@@ -101,8 +101,7 @@ def load_part(
 
 
 def bases_of(card: Mapping[str, Any]) -> list[str]:
-    """The sha256 of the weights that a part belongs to, in the order of its bases: `bases` of its card, or the fields
-    that the first parts have."""
+    """The sha256 of the weights that a part belongs to: `bases` of its card, or the fields of the first parts."""
     given = card.get("bases")
     if isinstance(given, Mapping):
         return [str(digest) for digest in given.values()]

@@ -81,8 +81,7 @@ def read_filter(path: str) -> BlockFilter:
 
 
 def from_state(state: Mapping[str, Tensor], name: str, digest: str = "") -> BlockFilter:
-    """A filter from the tensors linear1 and linear2. Raises UserError unless both are square layers of one size with
-    finite numbers."""
+    """A filter from linear1 and linear2. Raises UserError unless both are square, of one size, with finite numbers."""
     b = len(bias) if isinstance(bias := state.get(KEYS[1]), torch.Tensor) and bias.ndim else 0
     if not b or not parts.fits(state, dict(zip(KEYS, [(b, b), (b,)] * 2, strict=True))):
         raise UserError(

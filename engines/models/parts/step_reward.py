@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.lazy import torch
+from engines.core.paths import shared as shared_length
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -80,7 +81,9 @@ class StepReward:
     def _one(self, ids: list[int]) -> float:
         from engines.models.layers.slots import SlotCache
 
-        shared, nearest = max(((common(ids, text), i) for i, (text, _) in enumerate(self._read)), default=(0, -1))
+        shared, nearest = max(
+            ((shared_length(ids, text), i) for i, (text, _) in enumerate(self._read)), default=(0, -1)
+        )
         shared = min(shared, len(ids) - 1)  # the last row says r
         cache = SlotCache(self.layers, len(ids))
         if shared:
@@ -101,8 +104,3 @@ class StepReward:
         r: float = self._call(n, forward, n * self.layers)
         self._read = [entry for entry in self._read if entry[0] != ids[: len(entry[0])]] + [(ids, cache)]
         return r
-
-
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two texts begin with that are the same."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

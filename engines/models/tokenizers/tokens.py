@@ -1,5 +1,4 @@
-"""Text to ids and back, and how one id looks: over a transformers fast tokenizer, or over bare ids for models that have
-none."""
+"""Text to ids and back, and how an id looks: over a transformers fast tokenizer, or over bare ids."""
 
 import copy
 import re
@@ -18,14 +17,10 @@ SHOWN = 6  # candidates that an error names
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Byte-level BPE writes each byte as one printable character; this is the way back."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
-
-
-BYTES = _byte_alphabet()
+# byte-level BPE writes each byte as one printable character; this is the way back
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [b for b in range(256) if b not in PRINTABLE]
+BYTES = {chr(b): b for b in PRINTABLE} | {chr(256 + i): b for i, b in enumerate(OTHERS)}
 
 
 class WordTokenizer(ABC):
@@ -137,9 +132,7 @@ class IdTokenizer:
             )
         return [int(w) for w in words]
 
-    def encode(self, text: str) -> list[int]:
-        """As `encode_prompt`: there is no other text than ids."""
-        return self.encode_prompt(text)
+    encode = encode_prompt  # there is no other text than ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The ids, separated by spaces; special ones are left out."""
