@@ -1,5 +1,4 @@
-"""Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked
-against."""
+"""Small tasks with exact checks: what the tiny models are trained on and every run on them can be marked against."""
 
 import re
 

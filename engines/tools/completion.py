@@ -130,7 +130,7 @@ class Analyser:
 
 def require() -> None:
     """Raises UserError, with how to get it, where jedi is not installed."""
-    if _origin("jedi") is None:
+    if importlib.util.find_spec("jedi") is None:
         raise UserError(MISSING)
 
 
@@ -192,8 +192,3 @@ def warm_up() -> None:
 @cache
 def _process() -> Child:
     return Child(PROGRAM, "jedi", "parso")
-
-
-def _origin(name: str) -> str | None:
-    spec = importlib.util.find_spec(name)
-    return spec.origin if spec else None
