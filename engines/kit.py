@@ -48,6 +48,7 @@ from engines.core.sampling import (
 )
 from engines.core.stops import Alternatives, Stops, slider
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
+from engines.core.texts import many
 from engines.core.trace import (
     Branch,
     Decision,
@@ -79,7 +80,6 @@ from engines.core.truncated import (
     let_through,
     ranked,
 )
-from engines.core.wording import many
 from engines.driver.roles import Roles
 from engines.driver.show import show
 

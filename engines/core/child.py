@@ -63,7 +63,8 @@ class Child:
         if not self._runs():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = tempfile.mkdtemp(prefix="decoding-explorer-")
-            homes = {str(Path(str(_origin(name))).parents[1]) for name in self.packages}
+            specs = (importlib.util.find_spec(name) for name in self.packages)
+            homes = {str(Path(str(spec and spec.origin)).parents[1]) for spec in specs}
             command = [sys.executable, "-I", "-S", str(self.program), self.folder, *sorted(homes)]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
             self.process = subprocess.Popen(command, text=True, encoding="utf-8", env={}, cwd=self.folder, **pipes)
@@ -91,8 +92,3 @@ class Child:
         """With this program."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _origin(name: str) -> str | None:
-    spec = importlib.util.find_spec(name)
-    return spec.origin if spec else None

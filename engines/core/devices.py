@@ -13,16 +13,11 @@ GIGABYTE = 1e9
 GROUP = Path("/sys/fs/cgroup")  # of the container, where this process runs in one
 
 
-def best_device() -> str:
-    """What `auto` stands for: cuda where torch has it, else mps (Apple's), else cpu."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
 def chosen_device(device: str) -> str:
-    """The device that is meant: the best one for `auto`, any other as it is."""
-    return best_device() if device == AUTO else device
+    """The device that is meant; for `auto` cuda where torch has it, else mps (Apple's), else cpu."""
+    if device != AUTO:
+        return device
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def loaded_with(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""The machine in words: its processor's or accelerator's own name, because the same code gives other ratios on another
-one."""
+"""The machine in words: its processor's or accelerator's own name, as on others the same code gives other ratios."""
 
 import os
 import platform
@@ -15,8 +14,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def processor() -> str:
-    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; the kind alone where
-    there is none."""
+    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; or the kind alone."""
     name, kind = "", platform.machine()
     if CPUINFO.is_file():  # Linux
         name = next(

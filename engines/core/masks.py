@@ -1,5 +1,4 @@
-"""Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule
-commits."""
+"""Small helpers for masked boards x [L]: masks, the next block, how many tokens a fixed schedule commits."""
 
 from engines.core.errors import UserError
 from engines.core.lazy import Tensor, torch
@@ -28,8 +27,7 @@ def block_of(position: int, start: int, length: int, end: int) -> tuple[int, int
 
 
 def transfer_schedule(masks: int, steps: int) -> list[int]:
-    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the remainder to the first (LLaDA,
-    linear schedule)."""
+    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the rest to the first (LLaDA's)."""
     return [masks // steps + (i < masks % steps) for i in range(steps)]
 
 

@@ -65,11 +65,6 @@ class Meter:
         if self.beside:
             self.beside.reset()
 
-    @property
-    def seconds_beside(self) -> float:
-        """Seconds of the calls beside it."""
-        return self.beside.seconds if self.beside else 0.0
-
     def counts_beside(self) -> dict[str, float]:
         """What the calls beside it came to, by role and in words."""
         if not self.beside:

@@ -27,8 +27,7 @@ PACKAGE = "__init__.py"  # of a method's own folder; its other files are importe
 def declared_in(path: Path, papers: Callable[[], PaperFiles] | None = paper_files) -> list[Method]:
     """The methods that a file or a folder declares, each with the file and the sha256 of its text (of all texts of a
     folder), and with the sentences that the paper's file has where it has none itself; without `papers` it may have
-    none. Raises UserError where there is no such file, it does not run, it declares none, or a sentence stands in
-    neither."""
+    none. Raises UserError for no such file, one that does not run or declares none, or a sentence in neither."""
     path = path / PACKAGE if (path / PACKAGE).is_file() else path
     source, here = _source(path), str(path.resolve())
     methods = [value for value in vars(_module(path, here, source)).values() if isinstance(value, Method)]
@@ -113,8 +112,7 @@ def _hint(error: BaseException) -> str:
 
 
 def where(error: BaseException, file: str) -> str:
-    """' (my.py, line 12: x = y)': the last line of the author's own file, or of a file of its folder, on the way to the
-    error."""
+    """' (my.py, line 12: x = y)': the last line of the author's own file or folder on the way to the error."""
     own = f"{Path(file).parent}{os.sep}" if Path(file).name == PACKAGE else file
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(own)]
     if not frames:

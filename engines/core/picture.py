@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.trace.groups.media import CELLS
+from engines.core.trace.groups import CELLS
 
 COLOUR = re.compile(r"#[0-9a-f]{6}")
 

@@ -20,12 +20,15 @@ from engines.core.params import Params
 from engines.core.recording import (
     CommitFacts,
     RecordFacts,
+    accepted_sources,
+    authors_of,
     commits_of,
     ints,
     pack_candidates,
     pack_records,
     pack_scores,
 )
+from engines.core.texts import many
 from engines.core.trace import (
     Branch,
     Commits,
@@ -42,9 +45,7 @@ from engines.core.trace import (
     Tree,
     step_tokens,
 )
-from engines.core.trace.authors import accepted_sources, authors_of
 from engines.core.trace.records import places
-from engines.core.wording import many
 
 GAP = -1  # no token: it stands where nothing was written
 
@@ -75,7 +76,7 @@ class Recorder:
         self.record_seconds = 0.0
         self._info, self._meter, self._tokenizer, self._mask_id = info, meter, tokenizer, mask_id
         self._token_places = places(info.described, "token")
-        self._index = 0
+        self.steps = 0  # that were recorded
         self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
         self._taken: list[int] | None = None  # the board that a method took over, where it did not begin the run
@@ -83,8 +84,7 @@ class Recorder:
         self.register_tokens(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
-        """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes
-        over."""
+        """The starting board of a masked run, [L]: the prompt and `length` masks, or the one that it takes over."""
         assert self._mask_id is not None
         if self._taken is not None:
             assert len(self._taken) == self.prompt_length + length, (
@@ -118,7 +118,7 @@ class Recorder:
     def follow(self, board: list[int], steps: int, pieces: Iterable[Piece], noise: tuple[int, int]) -> None:
         """Stand behind so many steps of another run, which left this board. pieces: its token table; noise: vocabulary
         and length of the canvas of any tokens that the board ends in, a length of 0 where it ends in none."""
-        self.board, self._index, self._noise = board, steps, noise if noise[1] else None
+        self.board, self.steps, self._noise = board, steps, noise if noise[1] else None
         self.pieces = {piece.id: piece for piece in pieces} | self.pieces
 
     def open(self, length: int) -> None:
@@ -131,11 +131,6 @@ class Recorder:
         if self._taken is None:
             return forwards
         return -(-forwards * self._taken[start:end].count(self._mask_id or 0) // (end - start))
-
-    @property
-    def steps(self) -> int:
-        """How many steps were recorded."""
-        return self._index
 
     @property
     def unrecorded(self) -> bool:
@@ -182,16 +177,18 @@ class Recorder:
         now, meter = time.perf_counter(), self._meter
         if meter.spent:
             raise OverBudget
+        seconds = meter.seconds + (meter.beside.seconds if meter.beside else 0.0)
         step = Step(
-            index=self._index,
+            index=self.steps,
             forwards=dict(meter.forwards),
             tokens_fed=meter.tokens_fed,
             model_seconds=meter.seconds,
-            method_seconds=max(0.0, now - self._resumed - meter.seconds - meter.seconds_beside),
+            method_seconds=max(0.0, now - self._resumed - seconds),
             work=dict(meter.work),
         )
-        self._index += 1
-        new_commits = self._commits(commits, ints(removed), ints(inserted))
+        self.steps += 1
+        forced, self._pending = self._pending, []
+        new_commits = commits_of(commits, forced, ints(removed), ints(inserted))
         self._apply(new_commits)
         if self.detail != "none":
             step.tree = tree() if tree else None
@@ -245,8 +242,7 @@ class Recorder:
         return self._meter.call(role, device, fed, compute, layer_rows=layer_rows)
 
     def count_as(self, role: str) -> None:
-        """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to
-        compare with."""
+        """Count the forwards since the last step under `role`: work beside the decoding, such as a reference."""
         meter = self._meter
         meter.forwards, meter.work = {role: sum(meter.forwards.values())}, {role: sum(meter.work.values())}
 
@@ -255,10 +251,6 @@ class Recorder:
         for token in tokens:
             if token not in self.pieces:
                 self.pieces[token] = self._tokenizer.piece(token)
-
-    def _commits(self, facts: CommitFacts | None, removed: list[int], inserted: list[int]) -> Commits | None:
-        forced, self._pending = self._pending, []
-        return commits_of(facts, forced, removed, inserted)
 
     def _signed(self, commits: Commits | None, tree: Tree | None, choice: Decision | None) -> Commits | None:
         """The commits with their authors, where the method did not name them."""
@@ -315,24 +307,16 @@ class Recorder:
             )
         for position, tokens in edit.forbid.items():
             self._meter.forbidden.setdefault(position, set()).update(tokens)
-        return (
-            self._apply_edit_board(edit, state)
-            if hasattr(state, "clone")
-            else self._apply_edit_ids(edit, state, caches)
-        )
-
-    def _apply_edit_board(self, edit: Edit, x: Tensor) -> Tensor:
-        changes = [(p, t, "forced") for p, t in edit.force.items()] + [
-            (p, self._hidden(), "remasked") for p in edit.remask
-        ]
+        if not hasattr(state, "clone"):
+            return self._apply_edit_ids(edit, state, caches)
+        changes: list[tuple[int, int | None, str]] = [(p, t, "forced") for p, t in edit.force.items()]
+        for position in edit.remask:  # the mask, or a token drawn where there is none
+            token = int(torch.randint(self._noise[0], (1,), generator=self.rng)) if self._noise else self._mask_id
+            changes.append((position, token, "remasked"))
         for position, token, cause in changes:
-            x[position] = token
+            state[position] = token
             self._pending.append((position, int(token or 0), cause))
-        return x
-
-    def _hidden(self) -> int | None:
-        """What a position that a person hides again holds: the mask, or a token drawn where there is none."""
-        return int(torch.randint(self._noise[0], (1,), generator=self.rng)) if self._noise else self._mask_id
+        return state
 
     def _apply_edit_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
         if not edit.force:

@@ -1,13 +1,13 @@
-"""Finds the methods: walks the family folders, imports each file or folder of a method, and reports a broken one
-instead of hiding it."""
+"""Finds the methods: imports each file or folder in the families' folders, and reports a broken one."""
 
 import importlib
 import pkgutil
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
@@ -17,12 +17,13 @@ from engines.core.method_file import PACKAGE, declared_in
 from engines.core.sentences import paper_files, with_sentences
 from engines.core.trace import IMPORTED, WATCHED, described
 
+T = TypeVar("T")
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A method file that could not be imported or declares nothing, with the reason."""
+    """A file of methods or studies that could not be imported or declares nothing, with the reason."""
 
     module: str
     reason: str
@@ -36,6 +37,21 @@ class Registry:
     broken: tuple[Broken, ...]
 
 
+def declared_in_modules(folder: Path, package: str, kind: type[T], add: Callable[[list[T]], None]) -> list[Broken]:
+    """Hand `add` what each module of a folder declares of a kind, but for helpers (`_...`). Returns those that fail."""
+    broken: list[Broken] = []
+    for module in pkgutil.iter_modules([str(folder)]):
+        if module.name.startswith("_"):
+            continue
+        name = f"{package}.{module.name}"
+        try:
+            add([value for value in vars(importlib.import_module(name)).values() if isinstance(value, kind)])
+        except Exception as error:  # a broken file must show, whatever is wrong with it
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
+    return broken
+
+
 @lru_cache(maxsize=1)
 def registry() -> Registry:
     """Walk the modules and packages of `engines/methods/<family>`, and the extra folder if there is one, once per
@@ -46,20 +62,12 @@ def registry() -> Registry:
     papers = cache(paper_files)
     families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())
     for family in families:
-        for module_info in pkgutil.iter_modules([str(family)]):
-            if module_info.name.startswith("_"):
-                continue
-            name = f"engines.methods.{family.name}.{module_info.name}"
-            try:
-                module = importlib.import_module(name)
-                declared = [value for value in vars(module).values() if isinstance(value, Method)]
-                if all(map(_can_be_tried, declared)) or not declared:
-                    _add([with_sentences(method, papers) for method in declared], family.name, methods)
-            except Exception as error:  # a broken file must show, whatever is wrong with it
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                broken.append(
-                    Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
-                )
+
+        def add(declared: list[Method], family: str = family.name) -> None:
+            if all(map(_can_be_tried, declared)) or not declared:
+                _add([with_sentences(method, papers) for method in declared], family, methods)
+
+        broken += declared_in_modules(family, f"engines.methods.{family.name}", Method, add)
     for path in extra_methods():
         try:
             _add(declared_in(path, papers), path.parents[path.name == PACKAGE].name, methods)
@@ -87,8 +95,7 @@ def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> Non
 
 
 def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:
-    """Raises ValueError where another method has a record of the same name and another form: the player finds the view
-    of a record by its name."""
+    """Raises ValueError where another method has a record of this name and another form: the name finds the view."""
     for name, kind in info.records.items():
         for other in others.values():
             theirs = other.info.records.get(name, kind)

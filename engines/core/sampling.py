@@ -106,29 +106,6 @@ def without(q: Tensor, token: int) -> Tensor | None:
     return rest / total if total > 1e-12 else None
 
 
-def recursive_rejection(
-    p: Tensor, q: Tensor, candidates: list[int], *, replacement: bool = False
-) -> tuple[list[float], Tensor | None]:
-    """Accept probability of each candidate in draw order, given that those before it were refused, and the residual
-    distribution after all.
-
-    Without replacement the draft distribution loses each refused token, with replacement it stays q (SpecInfer). RSD
-    (2402.14160), algorithm 2. The list ends at a candidate that is certain to be accepted; then there is no residual.
-    """
-    r: Tensor | None = p
-    d: Tensor | None = q
-    chances: list[float] = []
-    for token in candidates:
-        assert r is not None
-        chances.append(1.0 if d is None else accept_probability(r, d, token))
-        if chances[-1] >= 1.0 - 1e-12 or d is None:
-            return chances, None
-        r, d = residual(r, d), d if replacement else without(d, token)
-        if r is None:
-            return chances, None
-    return chances, r
-
-
 def _largest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest logits per row and their ids, best first, any of equal ones: z [n, V] -> [n, k] twice.
 

@@ -80,8 +80,7 @@ class PaperFiles:
 
 
 def paper_files() -> PaperFiles:
-    """The papers of `assets` and of the extra folder, read anew. Raises UserError for an extra folder that is not
-    there."""
+    """The papers of `assets` and of the extra folder, read anew. Raises UserError for an unknown extra folder."""
     extra, files = extra_folder(), PaperFiles()
     for path in (path for place in (ASSETS, extra) if place for path in sorted((place / "papers").glob("*.json"))):
         try:

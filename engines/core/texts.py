@@ -1,4 +1,4 @@
-"""Text that comes from elsewhere: in which encoding a file is, and where a line ends."""
+"""Text from elsewhere: the encoding of a file, and where a line ends; and counts as a sentence says them."""
 
 import codecs
 import re
@@ -34,3 +34,8 @@ def lines(text: str) -> list[str]:
     """The lines of a text. Unlike `str.splitlines`, only CR and LF end one: JSON and logs hold the other characters,
     such as U+2028, inside their lines."""
     return _LINE_END.split(text)
+
+
+def many(n: int, word: str, plural: str = "") -> str:
+    """A count with its word in the right number: "1 token", "1,200 tokens", "3 branches". plural: if not with an s."""
+    return f"{n:,} {word if n == 1 else plural or word + 's'}"

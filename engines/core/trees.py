@@ -1,11 +1,6 @@
-"""Draft trees: depths, children and shapes. A tree is a list of parents, row 0 the root with parent
--1, parents first."""
+"""Draft trees: depths, children, shapes. A tree is a list of parents, row 0 the root with -1, parents first."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 
 def row_depths(parents: Sequence[int]) -> list[int]:
@@ -34,8 +29,7 @@ def behind(parents: Sequence[int], last: int) -> str:
 
 
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows
-    beyond the list have none."""
+    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children."""
     parents, ranks = [-1], [-1]
     for row, count in enumerate(counts):
         if row >= len(parents):

@@ -73,7 +73,8 @@ def verify(
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; give one that holds golden JSON files.")
-    files = sorted(f for f in folder.rglob("*.json") if f.is_file() and "stubs" not in f.parts and not _of_model(f))
+    jsons = (f for f in folder.rglob("*.json") if f.is_file() and "stubs" not in f.parts and f.name != "card.json")
+    files = sorted(f for f in jsons if not (f.parent / "config.json").is_file())  # of a checkpoint, and no cases
     if not files:
         raise UserError(f"'{folder}' holds no golden JSON files.")
     _load_checkers(None if checkers is None else Path(checkers))
@@ -86,7 +87,8 @@ def verify(
 
 def verify_file(file: Path, root: Path) -> FileReport:
     """Run the cases of one file."""
-    name, topic = str(file.relative_to(root)), topic_of(file)
+    name = str(file.relative_to(root))
+    topic = file.parent.name if file.stem.startswith("cases") else file.stem  # `cases...`: as all files of a format
     checker = _checkers.get(topic)
     try:
         data = json.loads(file.read_bytes())
@@ -111,16 +113,6 @@ def verify_file(file: Path, root: Path) -> FileReport:
     if report.covered:
         report.state = "failed" if report.mismatch else "passed"
     return report
-
-
-def topic_of(file: Path) -> str:
-    """What a file is about: its name, or its folder's where it is called `cases...`, as all files of a format are."""
-    return file.parent.name if file.stem.startswith("cases") else file.stem
-
-
-def _of_model(file: Path) -> bool:
-    """Whether it belongs to a checkpoint and holds no cases."""
-    return file.name == "card.json" or (file.parent / "config.json").is_file()
 
 
 def listed(section: str, cases: Any) -> list[Case]:

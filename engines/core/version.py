@@ -1,5 +1,4 @@
-"""Which code is running: the versions of the libraries, and one sum over everything here that decides what a run
-gives."""
+"""Which code is running: versions of the libraries, and one sum over everything here that decides what a run gives."""
 
 import hashlib
 import platform

@@ -7,10 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engines.core.costs import row_costs_of
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, kinds_of
-from engines.core.meter import Meter
 from engines.core.method import MethodInfo
 from engines.core.trace import ModelRecord
 
@@ -47,20 +45,17 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         if model_or_name is None and role in info.optional:
             continue
         if model_or_name is None:
+            names = [m.name for m in zoo.list_models() if role in m.roles] or ["a model with one beside it"]
             raise UserError(
                 f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of "
                 f"{loaded[info.role].record.name}, and none is known; "
-                f"choose {_with_companion(zoo, role)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
+                f"choose {' or '.join(names)}, or give both as {{'{info.role}': ..., '{role}': ...}}."
             )
-        beside = (
-            {"device": loaded[info.role].record.device, "dtype": loaded[info.role].record.dtype}
-            if role not in given
-            else {}
-        )
         if isinstance(model_or_name, (str, os.PathLike)):
-            loaded[role] = zoo.load_model(model_or_name, **beside)
-        else:
-            loaded[role] = model_or_name
+            main = loaded[info.role].record if role not in given else None
+            beside = {"device": main.device, "dtype": main.dtype} if main else {}
+            model_or_name = zoo.load_model(model_or_name, **beside)
+        loaded[role] = model_or_name
         if kind not in kinds_of(loaded[role]):
             if KINDS[kind].of == loaded[role].record.kind and (instead := getattr(loaded[role], "instead", "")):
                 raise UserError(
@@ -80,8 +75,7 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
 
 
 def _beside(info: MethodInfo, role: str, drafter: Any, main: Model) -> Model:
-    """The picked model with a drafter, loaded or by its folder or hub id, for a role of this method. Raises UserError
-    for a drafter of another format."""
+    """The picked model with a drafter for a role of this method. Raises UserError for one of another format."""
     from engines.models.drafters import load_drafter, with_drafter
 
     loaded = load_drafter(drafter, main) if isinstance(drafter, (str, os.PathLike)) else drafter
@@ -91,10 +85,6 @@ def _beside(info: MethodInfo, role: str, drafter: Any, main: Model) -> Model:
             f"format {loaded.format}; choose the method for that."
         )
     return with_drafter(main, loaded)
-
-
-def _with_companion(zoo: Any, role: str) -> str:
-    return " or ".join(m.name for m in zoo.list_models() if role in m.roles) or "a model with one beside it"
 
 
 def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:
@@ -139,22 +129,7 @@ def _trained(name: str, record: ModelRecord, main: Model) -> Any:
     return trained_drafter(part, main) if "config" in part.card else part
 
 
-def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dict[str, Any]:
-    """The same as a run gives them to its method: a published drafter calls the model and counts, as a second model
-    would. seen: the picked model seen through the meter."""
-    parts = parts_of(info, main)
-    return {role: part.counted(seen, meter) if hasattr(part, "counted") else part for role, part in parts.items()}
-
-
-def measure_costs(info: MethodInfo, models: Mapping[str, Model]) -> None:
-    """What rows cost is measured here, for a method that asks for it: before the clock of a run that begins with it."""
-    if info.costs:
-        for role in info.needs.keys() & models.keys():
-            row_costs_of(models[role])
-
-
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:
-    """What is at hand for another method's roles: the main model, and of the others those with the same name and
-    kind."""
+    """What is at hand for another method's roles: the main model, and others of the same name and kind."""
     others = {role: kind for role, kind in info.needs.items() if role != info.role and role in models}
     return {info.role: main} | {role: models[role] for role, kind in others.items() if kind in kinds_of(models[role])}

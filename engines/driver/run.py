@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from engines.core.costs import row_costs_of
 from engines.core.errors import UserError, described
 from engines.core.kinds import KINDS, Model, counted
+from engines.core.lazy import torch
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import Method
 from engines.core.params import LENGTH, Params
@@ -22,7 +24,7 @@ from engines.core.validation import Edits, check_detail, check_edit, check_edits
 from engines.core.validation import prompt_ids as ids_of
 from engines.driver.heading import header_of
 from engines.driver.replay import Replay
-from engines.driver.roles import Roles, assign_roles, counted_parts, measure_costs
+from engines.driver.roles import Roles, assign_roles, parts_of
 from engines.driver.takeover import BoundMethod, announce, bind, room_left
 
 MAX_STEPS = 4096
@@ -111,8 +113,12 @@ class Run(Iterator[Step]):
             role: counted(model, role, self._meter.aside() if role in info.beside else self._meter, info.needs[role])
             for role, model in models.items()
         }
-        measure_costs(info, models)
-        given: dict[str, Any] = metered | counted_parts(info, models[info.role], metered[info.role], self._meter)
+        for role in info.needs.keys() & models.keys() if info.costs else ():  # before the clock of the method
+            row_costs_of(models[role])
+        given: dict[str, Any] = {**metered, **parts_of(info, models[info.role])}
+        for role in info.parts:  # a published drafter calls the model and counts, as a second model would
+            if hasattr(part := given[role], "counted"):
+                given[role] = part.counted(metered[info.role], self._meter)
         several = len(info.needs) + len(info.parts) > 1
         loop = method.decode(Roles(given) if several else given[info.role], text, p, self._recorder)
         return explained(info, loop) if info.file else loop
@@ -139,7 +145,7 @@ class Run(Iterator[Step]):
             if edit is not None:
                 edit = self._edit(edit)
             self._recorder.resume()
-            with _inference():
+            with torch.inference_mode():
                 step = self._generator.send(edit)
         except StopIteration:
             if self._meter.forwards:
@@ -179,8 +185,7 @@ class Run(Iterator[Step]):
         return self._main.tokenizer.piece(token).text if token >= 0 else "nothing"
 
     def _edit(self, edit: Edit) -> Edit | None:
-        """Check the edit and write it down; where another method takes over, that one begins and nothing is sent to
-        it."""
+        """Check the edit and write it down; another method that takes over begins, and is sent nothing."""
         self._check(edit)
         self._note(len(self.steps) - 1, edit)
         if not edit.method:
@@ -212,7 +217,7 @@ class Run(Iterator[Step]):
         if not room:
             if not recorder.unrecorded:
                 raise UserError(f"nothing is left to decode after step {recorder.steps}; fork at an earlier step.")
-            self._generator = _nothing()  # the edit that called the method completed the answer
+            self._generator = (step for step in list[Step]())  # the edit that called the method completed the answer
             return
         recorder.params = parameters(after.method, {**vars(after.params), LENGTH: room})
         self._models = after.models
@@ -220,8 +225,7 @@ class Run(Iterator[Step]):
         self._generator = self._begin(after.method, after.models, recorder.params, text)
 
     def send(self, edit: Edit) -> Step:
-        """The next step, continued from the edited state. Raises UserError if nothing has been decoded yet or the edit
-        does not fit."""
+        """The next step, from the edited state. Raises UserError before the first one, or if the edit does not fit."""
         if not self.steps or self._ended is not None:
             raise UserError(
                 "an edit needs a run that has made a step and is not over; use `edits=` to replay one up to there."
@@ -291,8 +295,7 @@ def stream(
     detail: Detail = "full",
     **options: Any,
 ) -> Run:
-    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError before the
-    first step."""
+    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError at once."""
     method, edits = get_method(slug), options.pop("edits", ())
     check_edits(edits)
     roles = assign_roles(method.info, model)
@@ -329,14 +332,3 @@ def run(
 def _tokens(edit: Edit) -> list[int]:
     """The ids that an edit names."""
     return [*edit.force.values(), *(t for tokens in edit.forbid.values() for t in tokens)]
-
-
-def _nothing() -> Generator[Step, Any]:
-    """The loop of a method that has nothing left to do."""
-    yield from ()
-
-
-def _inference() -> Any:
-    from engines.core.lazy import torch
-
-    return torch.inference_mode()

@@ -67,13 +67,6 @@ def board_after(trace: Trace, step: int) -> list[int]:
     return board
 
 
-def canvas_after(trace: Trace, step: int) -> int:
-    """Positions of the canvas of noise that the board ends with after `step` steps; 0 where it holds none."""
-    spans = (span for before in reversed(trace.steps[:step]) for span in before.spans if span.kind == "canvas")
-    last = next(spans, None)
-    return last.end - last.start if last else 0
-
-
 class FromBoard(Run):
     """A run that a method takes over from the board of a watched loop after `step` of its steps. Those stand before its
     own, as they were recorded, with what they cost; nothing is run again. Raises UserError."""
@@ -90,7 +83,9 @@ class FromBoard(Run):
             given[LENGTH] = max(int(given.get(LENGTH, declared)), len(board) - len(h.prompt_ids) + ROOM)
         super().__init__(method, models, h.prompt_ids, params=given, **options)
         self._given = [_renamed(watched, h.models[0].role, info.role) for watched in trace.steps[:step]]
-        self._recorder.follow(board, step, trace.pieces, (models[info.role].vocab_size, canvas_after(trace, step)))
+        spans = (span for before in reversed(trace.steps[:step]) for span in before.spans if span.kind == "canvas")
+        canvas = next((span.end - span.start for span in spans), 0)  # of noise, that the board ends with
+        self._recorder.follow(board, step, trace.pieces, (models[info.role].vocab_size, canvas))
         changed = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit
         edit = msgspec.structs.replace(change, method=info.slug, params=changed)
         self._check(edit)

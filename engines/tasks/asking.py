@@ -45,17 +45,10 @@ def answer_to(question: str, facts: list[Fact]) -> str:
 def _read(text: str) -> str | None:
     """The answer; None where a sentence is no fact, or where none answers."""
     question, *sentences = [sentence.strip() for sentence in re.findall(r"[^.?]+[.?]", text)] or [""]
-    facts = [_fact(sentence) for sentence in sentences]
+    matches = [[(i, shape.fullmatch(sentence)) for i, shape in enumerate(SHAPES)] for sentence in sentences]
+    facts = [next(((i, m["who"], m["what"]) for i, m in kinds if m), None) for kinds in matches]
     known = [fact for fact in facts if fact is not None]
     return (answer_to(question, known) or None) if len(known) == len(facts) else None
-
-
-def _fact(sentence: str) -> Fact | None:
-    """Kind, person and what is said of him; None for any other sentence."""
-    for kind, shape in enumerate(SHAPES):
-        if match := shape.fullmatch(sentence):
-            return kind, match["who"], match["what"]
-    return None
 
 
 SHAPES = [

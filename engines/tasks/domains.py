@@ -3,6 +3,7 @@ documentation and the source of Python's own library, lines of arithmetic and sh
 that it knows."""
 
 import ast
+import operator
 import random
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from engines.tasks.base import Split
 Piece = str | tuple[str, str]  # a text, or a prompt with its answer
 Texts = Callable[[Split, int], Iterator[Piece]]  # (split, seed) -> endless texts of a domain
 HELD = 7  # one file of the library of so many is kept for the test
+OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 LARGE = 4096  # tokens of a vocabulary that is not the tiny family's
 SHORTEST = 400  # characters of a text of the library that is used
 
@@ -58,13 +60,8 @@ def arithmetic(split: Split, seed: int) -> Iterator[str]:
     """Lines of sums, differences and products."""
     rng = random.Random(f"{split} {seed}")
     while True:
-        yield "\n".join(sum_line(rng) for _ in range(60))
-
-
-def sum_line(rng: random.Random) -> str:
-    """One line with its result."""
-    a, b, sign = rng.randint(1, 999), rng.randint(1, 999), rng.choice("+-*")
-    return f"{a} {sign} {b} = {a + b if sign == '+' else a - b if sign == '-' else a * b}"
+        sums = [(rng.randint(1, 999), rng.randint(1, 999), rng.choice("+-*")) for _ in range(60)]
+        yield "\n".join(f"{a} {sign} {b} = {OPERATIONS[sign](a, b)}" for a, b, sign in sums)
 
 
 def of_tasks(*names: str) -> Texts:
@@ -106,8 +103,7 @@ def domains_of(model: Any) -> dict[str, Texts]:
 
 
 def tokens(model: Any, texts: Texts, split: Split, seed: int, window: int) -> Iterator[list[int]]:
-    """Endless windows of tokens of a domain; a text may be cut at both ends of a window. A prompt stands there as the
-    model is asked it."""
+    """Endless windows of tokens of a domain; a text may be cut at both ends. A prompt stands as it is asked."""
     held: list[int] = []
     encode = model.tokenizer.encode
     for text in texts(split, seed):

@@ -15,23 +15,11 @@ SIMPLE = ("walk", "talk", "play", "jump", "work", "help", "look", "laugh")  # -s
 LITTLE = (
     "the a an and is are am was were she he they we you has have yesterday today every day to in near with sees".split()
 )
+FORMS = [*(c + "s" for c in COUNTED), *(v + "s" for v in VERBS), *(v + end for v in SIMPLE for end in ("", "s", "ed"))]
 VOCABULARY = frozenset(
-    w.lower()
-    for w in [
-        *NAMES,
-        *THINGS,
-        *ADJECTIVES,
-        *COLOURS,
-        *CITIES,
-        *PLACES,
-        *NUMBERS,
-        *FEELINGS,
-        *LITTLE,
-        *(c + "s" for c in COUNTED),
-        *VERBS,
-        *(v + "s" for v in VERBS),
-        *(v + end for v in SIMPLE for end in ("", "s", "ed")),
-    ]
+    word.lower()
+    for words in (NAMES, THINGS, ADJECTIVES, COLOURS, CITIES, PLACES, NUMBERS, FEELINGS, LITTLE, VERBS, FORMS)
+    for word in words
 )
 
 
@@ -123,8 +111,7 @@ def _sources() -> dict[str, set[str]]:
 
 
 def _read_spell(text: str) -> str | None:
-    """Every unknown word replaced by the only known word that one slip turns into it; None if there are none or
-    several."""
+    """Every unknown word replaced by the only known word that one slip turns into it; None for none or several."""
     changed = False
     words = text.split()
     for i, word in enumerate(words):
@@ -190,17 +177,13 @@ def _number(rng: random.Random) -> tuple[str, str]:
     return f"{who} has {n} {thing}.", f"{who} has {n} {thing}s."
 
 
-def _be_again(m: re.Match[str]) -> str:
-    return f"{m[1]} {BE[m[1]]} {m[2]}"
-
-
 BREAKS: tuple[Callable[[random.Random], tuple[str, str]], ...] = (_agree, _past, _be, _article, _number)
 _ALL = "|".join(SIMPLE)
 REPAIRS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"({'|'.join(THIRD)}) ({_ALL}) (in the \w+ every day\.)", r"\1 \2s \3"),
     (rf"({'|'.join(PLURAL)}) ({_ALL})s (in the \w+ every day\.)", r"\1 \2 \3"),
     (rf"(Yesterday \w+ (?:{_ALL}))s? (near the \w+\.)", r"\1ed \2"),
-    (rf"({'|'.join(BE)}) (?:am|is|are) (\w+ today\.)", _be_again),
+    (rf"({'|'.join(BE)}) (?:am|is|are) (\w+ today\.)", lambda m: f"{m[1]} {BE[m[1]]} {m[2]}"),
     (r"(\w+ sees) an ([^aeiou\W]\w*\.)", r"\1 a \2"),
     (r"(\w+ sees) a ([aeiou]\w*\.)", r"\1 an \2"),
     (rf"(\w+ has (?:{'|'.join(NUMBERS)}) (?:{'|'.join(COUNTED)}))\.", r"\1s."),

@@ -1,5 +1,4 @@
-"""Small typed Python: classes and functions from a one-line specification, for methods that watch types while
-decoding."""
+"""Small typed Python: classes and functions from a one-line specification, for methods that watch types."""
 
 import ast
 import random

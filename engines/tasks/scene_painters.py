@@ -197,17 +197,8 @@ def wall(pen: Any, pick: random.Random, colour: Colour, side: int) -> tuple[Colo
     return ground, (x - 64, y - 17, x + 64, y + 17)
 
 
-PAINTERS: dict[str, Painter] = {
-    "road sign": road_sign,
-    "shop front": shop_front,
-    "bus": bus,
-    "bottle": bottle,
-    "parcel": parcel,
-    "market stall": market_stall,
-    "door": door,
-    "book": book,
-    "street plate": street_plate,
-    "poster": poster,
-    "building": building,
-    "wall": wall,
-}
+KINDS = (
+    *(road_sign, shop_front, bus, bottle, parcel, market_stall),
+    *(door, book, street_plate, poster, building, wall),
+)
+PAINTERS: dict[str, Painter] = {painter.__name__.replace("_", " "): painter for painter in KINDS}

@@ -8,14 +8,12 @@ there, the others have none."""
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from engines.core.places import assets
 from engines.tasks.scene_painters import HEIGHT, PAINTERS, WIDTH, Colour, shade
-from engines.tasks.word_images import FONTS, LETTERS
+from engines.tasks.word_images import FONTS, LETTERS, font_of
 
 COLOURS = {
     "red": (190, 40, 45),
@@ -171,21 +169,14 @@ def lettering(word: str, look: SceneLook, pick: random.Random, room: tuple[float
     left, top, right, bottom = room
     name, most = pick.choice(list(FONTS)), pick.randint(17, 24)
     sizes = range(most, 8, -1)
-    fits = (f for f in (_font(name, s) for s in sizes) if f.getlength(word) <= right - left - 8)
-    font, middle = next(fits, _font(name, 9)), ((left + right) / 2, (top + bottom) / 2)
+    fits = (f for f in (font_of(name, s) for s in sizes) if f.getlength(word) <= right - left - 8)
+    font, middle = next(fits, font_of(name, 9)), ((left + right) / 2, (top + bottom) / 2)
     both = [Image.new("L", (WIDTH, HEIGHT), 0) for _ in range(2)]
     ImageDraw.Draw(both[0]).text(middle, word, fill=255, font=font, anchor="mm")
     x0, y0, x1, y1 = both[0].getbbox() or (0, 0, 0, 0)
     ImageDraw.Draw(both[1]).rectangle((x0 - 1, y0 - 1, x1, y1), fill=255)
     options = {"center": middle, "resample": Image.Resampling.BILINEAR}
     return [image.rotate(look.rotation, **options) if look.rotation else image for image in both]
-
-
-@cache
-def _font(name: str, size: int) -> Any:
-    from PIL import ImageFont
-
-    return ImageFont.truetype(str(assets() / "fonts" / FONTS[name]), size, layout_engine=ImageFont.Layout.BASIC)
 
 
 def mixed(a: Sequence[float], b: Sequence[float], share: float) -> Colour:
@@ -200,8 +191,7 @@ def dark(colour: Sequence[float]) -> bool:
 
 
 def word_for(kind: str, pick: random.Random) -> str:
-    """A word for a scene: mostly the kind's, sometimes another kind's, sometimes one letter beside a typical word, so
-    that context can mislead."""
+    """A word for a scene: the kind's, or another kind's, or one letter beside a typical word: context can mislead."""
     chance, own = pick.random(), KINDS[kind].words
     if chance < FOREIGN:
         return pick.choice([word for word in TYPICAL if word not in own])

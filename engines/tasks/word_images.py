@@ -44,8 +44,7 @@ class Look:
 
 @cache
 def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of 2 to `LONGEST` letters in Python's own documentation, in alphabetical order: those that are trained
-    on, and those held out."""
+    """The words of 2 to `LONGEST` letters in Python's documentation, in order: those trained on, and those held out."""
     from pydoc_data.topics import topics
 
     vocabulary = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))
@@ -54,7 +53,8 @@ def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @cache
-def _font(name: str, size: int) -> Any:
+def font_of(name: str, size: int) -> Any:
+    """One of the project's fonts."""
     from PIL import ImageFont
 
     return ImageFont.truetype(str(assets() / "fonts" / FONTS[name]), size, layout_engine=ImageFont.Layout.BASIC)
@@ -64,9 +64,8 @@ def fitting(word: str, look: Look) -> Any:
     """The font of a look in the largest size up to the look's in which the word fits the image."""
     room = (WIDTH - 2 * MARGIN) / look.stretch
     sizes = range(look.size, SIZES[0], -1)
-    return next((f for f in (_font(look.font, s) for s in sizes) if f.getlength(word) <= room), None) or _font(
-        look.font, SIZES[0]
-    )
+    fits = (f for f in (font_of(look.font, s) for s in sizes) if f.getlength(word) <= room)
+    return next(fits, None) or font_of(look.font, SIZES[0])
 
 
 def drawn(word: str, look: Look, noise: Any = None) -> Any:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+STUBS = "typeshed"  # in the path of the standard library's stubs that the analyser carries
 MEMORY = 2 << 30  # bytes that the process may ask for, where the system can limit it
 
 
@@ -77,22 +78,15 @@ def _plain(completion: Any) -> bool:
 
 
 def _known(definition: Any, within: list[Path]) -> bool:
-    """Whether a definition is the project's or the standard library's. A package without files of its own has no path
-    and is looked for by its name."""
+    """Whether a definition is the project's or the standard library's; a namespace package is looked for by name."""
     if definition.type == "namespace":
         return (within[0] / str(definition.full_name or "/").replace(".", "/")).is_dir()
     path = definition.module_path
-    return path is None or any(folder in Path(path).parents for folder in within) or _stub(Path(path))
-
-
-def _stub(path: Path) -> bool:
-    """Whether a file is one of the standard library's stubs that the analyser carries."""
-    return "typeshed" in path.parts
+    return path is None or any(folder in Path(path).parents for folder in within) or STUBS in Path(path).parts
 
 
 def _detail(completion: Any, folder: Path) -> str:
-    """The line that defines a name, with its place, where that is a file of the project; else what kind of thing it
-    is."""
+    """The line that defines a name, with its place, where that is a file of the project; else its kind."""
     if completion.type == "module":  # where it lies is looked up by importing paths: 0.2 s for each of hundreds
         return "module"
     path = completion.module_path

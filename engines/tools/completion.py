@@ -34,8 +34,7 @@ PROGRAM = Path(__file__).with_name("_jedi_process.py")
 @dataclass(frozen=True)
 class Answer:
     """The names that may stand at the end of a text, in the analyser's order, with one line on each; none where it does
-    not know, and `why` then says what is known of that. line (from 1), column (from 0): the place. began, ended: by
-    `time.perf_counter`."""
+    not know, and `why` says why. line (from 1), column (from 0): the place. began, ended: by `time.perf_counter`."""
 
     names: tuple[str, ...]
     details: tuple[str, ...]
@@ -63,8 +62,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signed(Answer):
-    """The answer about a call: names are its parameters. signatures: the forms that it has, none where they are not
-    known."""
+    """The answer about a call: names are its parameters. signatures: its forms, none where unknown."""
 
     signatures: tuple[tuple[Parameter, ...], ...] = ()
 
@@ -132,7 +130,7 @@ class Analyser:
 
 def require() -> None:
     """Raises UserError, with how to get it, where jedi is not installed."""
-    if _origin("jedi") is None:
+    if importlib.util.find_spec("jedi") is None:
         raise UserError(MISSING)
 
 
@@ -166,8 +164,7 @@ def in_string_or_comment(text: str) -> bool:
 
 
 def _end_of_string(text: str, at: int, opener: str) -> int:
-    """The place behind a string's closing quotes; -1 if the text ends in it. One that is broken off ends with its
-    line."""
+    """The place behind a string's closing quotes; -1 if the text ends in it. A broken one ends with its line."""
     while at < len(text):
         if text.startswith(opener, at):
             return at + len(opener)
@@ -195,8 +192,3 @@ def warm_up() -> None:
 @cache
 def _process() -> Child:
     return Child(PROGRAM, "jedi", "parso")
-
-
-def _origin(name: str) -> str | None:
-    spec = importlib.util.find_spec(name)
-    return spec.origin if spec else None

@@ -54,13 +54,9 @@ def given_to_decoder(given: Mapping[str, Any], name: str) -> Any:
 def cache_of(given: Mapping[str, Any]) -> Any:
     """The cache among the arguments, or None."""
     usual = [given[name] for name in CACHES if given.get(name) is not None]
-    others = [value for name, value in given.items() if "cache" in name.lower() and _holds_rows(value)]
-    return next(iter([*usual, *others]), None)
-
-
-def _holds_rows(value: Any) -> bool:
-    """Whether an argument may be a cache: no switch, number or tensor of positions."""
-    return not (value is None or torch.is_tensor(value) or isinstance(value, (bool, int, float, str)))
+    others = [value for name, value in given.items() if "cache" in name.lower()]
+    no_cache = (type(None), torch.Tensor, bool, int, float, str)  # a switch, a number, a tensor of positions
+    return next(iter([*usual, *(value for value in others if not isinstance(value, no_cache))]), None)
 
 
 def cache_length(cache: Any) -> int | None:
@@ -86,8 +82,7 @@ def _buffered(cache: Any) -> int | None:
 
 
 def keys_of(cache: Any) -> Tensor | None:
-    """The keys [B, h, K, d] of the last layer, which depend on everything before them; None where they cannot be
-    seen."""
+    """The keys [B, h, K, d] of the last layer, which depend on all before them; None where unseen."""
     cache = getattr(cache, "self_attention_cache", cache)  # beside that of a source
     layers = getattr(cache, "layers", None)
     if layers:
@@ -151,8 +146,3 @@ def place_of(given: Mapping[str, Any], n: int) -> int | None:
             if len(marked) == n and marked[-1] - marked[0] == n - 1:
                 return int(marked[0])
     return None
-
-
-def devices_of(given: Mapping[str, Any]) -> list[Any]:
-    """The devices of the tensors among the arguments."""
-    return [value.device for value in given.values() if torch.is_tensor(value)]

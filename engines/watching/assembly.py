@@ -5,8 +5,11 @@ the last step where no output was given."""
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from msgspec.structs import replace
 
 from engines.core.kinds import Tokenizer
 from engines.core.machine import machine
@@ -29,9 +32,10 @@ from engines.core.trace import (
 )
 from engines.core.trace.records import places
 from engines.core.version import versions
-from engines.watching.hooks import Call
+from engines.watching.hooks import Call, layer_count
 from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.rows import row_of
+from engines.watching.subjects import Subject
 
 LANES = {
     "confidence": LaneInfo("probability", "The largest probability at each open position."),
@@ -42,21 +46,35 @@ LANES = {
 
 @dataclass
 class Session:
-    """What was known when watching ended. layers: transformer layers by role, where a config says it. began, ended:
-    the `with` block, on time.perf_counter."""
+    """What is watched, by role with the one that decides first, and how. prompt: as text, where it was given so.
+    began, ended: the `with` block, on time.perf_counter."""
 
+    subjects: dict[str, Subject]
+    kind: str
     title: str
-    main: str
-    models: list[ModelRecord]
-    layers: dict[str, int]
     tokenizer: Tokenizer
     eos_ids: list[int]
     mask_id: int | None
     detail: Detail
-    began: float
-    ended: float
-    started_at: datetime.datetime
-    prompt: str = ""
+    prompt: str
+    began: float = 0.0
+    ended: float = 0.0
+    started_at: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+
+    @property
+    def main(self) -> str:
+        """The role of the module that decides."""
+        return next(iter(self.subjects))
+
+    @cached_property
+    def models(self) -> list[ModelRecord]:
+        """What the header says of each module."""
+        return [replace(subject.record(self.kind), role=role) for role, subject in self.subjects.items()]
+
+    @cached_property
+    def layers(self) -> dict[str, int]:
+        """Transformer layers by role, 0 where no config says it."""
+        return {role: layer_count(getattr(known.module, "config", None)) for role, known in self.subjects.items()}
 
 
 def assemble(reading: Reading, session: Session, faults: Sequence[str] = ()) -> Trace:

@@ -11,7 +11,7 @@ from engines.watching.denoised import INFO, Bound, Denoised, Seen, accept_last, 
 from engines.watching.draws import Draws, Drew
 from engines.watching.facts import Describer, broken, said_broken
 from engines.watching.hooks import Call
-from engines.watching.iteration import Reading, Turn, Written
+from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
 
 ROUNDED = 2e-3  # by which a temperature may be off that is read from logits in bfloat16
 ANOTHER = "another prompt began; use one `with` for each answer."
@@ -140,7 +140,8 @@ class CanvasReader:
         whole = handed is not None and handed.dtype == torch.float32 and t is not None
         z = handed if whole and handed is not None else denoised.z / t if t is not None else None
         drew = self.draws.again(denoised.state, end, denoised.z if z is None else z)
-        drew = Drew(None if z is None or drew.tokens is None else drew.tokens.cpu(), _cpu(drew.noise), drew.routes)
+        tokens, noise = (None if drawn is None else drawn.cpu() for drawn in (drew.tokens, drew.noise))
+        drew = Drew(None if z is None else tokens, noise, drew.routes)
         facts = self._describe(z, range(len(z))) if self.full and z is not None else None
         return Seen(drew, denoised.z.argmax(-1).cpu(), t, facts)
 
@@ -188,7 +189,7 @@ class CanvasReader:
     def _final(self, output: list[int] | None, length: int, remarks: list[str]) -> list[int] | None:
         """The open canvas as the loop's own output has it, with or without the prompt."""
         if output is None:
-            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+            remarks.append(NO_OUTPUT)
             return None
         known = self.text[self.prompt :]
         for text in (output[self.prompt :] if output[: self.prompt] == self.text[: self.prompt] else [], output):
@@ -224,7 +225,3 @@ class CanvasReader:
                 f"{f' and less than {high:.4g}' if high < float('inf') else ''}."
             )
         return sentences
-
-
-def _cpu(tokens: Tensor | None) -> Tensor | None:
-    return None if tokens is None else tokens.cpu()

@@ -15,8 +15,8 @@ from engines.watching.hooks import Call
 from engines.watching.iteration import Reading
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
+from engines.watching.open_forward import look
 from engines.watching.packed import check_one_text
-from engines.watching.place import look
 from engines.watching.rows import grown
 
 DRAFT = "draft"  # the role of a module's own first layers, where they draft for the whole of it
@@ -73,7 +73,9 @@ class CausalReader:
             if call.aside:
                 self._aside.append(call)
                 return
-            self._guided()
+            if self._aside:  # the text goes on behind its own cache: what came between was the other half of guidance
+                self._line.turns[-1].calls[-1:-1], self._line.guided = self._aside, True
+                self._aside = []
             self._early(call)
         if call.role != self.main:
             if self.full and logits is not None:
@@ -99,12 +101,6 @@ class CausalReader:
             self._pruned[draft.role] = draft.columns
         if draft.role in self._pruned:
             draft.facts.pop("said", None)
-
-    def _guided(self) -> None:
-        """The text goes on behind its own cache: what came between was the other half of guidance."""
-        if self._aside and self._line is not None:
-            self._line.guide(self._aside)
-            self._aside = []
 
     def _early(self, call: Call) -> None:
         """Tell a call of fewer layers that drafts from one that left early: what the former fed behind a cache, a call
@@ -133,7 +129,8 @@ class CausalReader:
             return self._lockstep.readings(outputs, self._drafts)
         if self._line is None:
             return []
-        reading = self._line.reading(outputs[0] if outputs else None, self._drafts)
+        line = copy.deepcopy(self._line)  # trace() may be asked again
+        reading = line.reading(outputs[0] if outputs else None, self._drafts)
         reading.remarks += [
             f"The logits of role '{role}' have {columns} columns, which are not the tokens of its vocabulary in their "
             "order, so its probabilities are missing."

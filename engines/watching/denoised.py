@@ -38,8 +38,7 @@ INFO = RecordInfo(
 
 @dataclass
 class Bound:
-    """What the steps seen so far say of a bound on joint entropy: at least `low`, below `high`. seen: whether any step
-    followed one."""
+    """What is known of a bound on joint entropy: at least `low`, below `high`. seen: whether any step followed one."""
 
     low: float = 0.0
     high: float = float("inf")
@@ -84,8 +83,7 @@ class Denoised:
 
 @dataclass
 class Seen:
-    """What is known of a forward apart from its outcome. t: the temperature, None where it is not known; facts: of the
-    logits with it."""
+    """What is known of a forward but its outcome. t: the temperature, if known; facts: of the logits with it."""
 
     drew: Drew
     argmax: Tensor
@@ -187,7 +185,10 @@ def _bounded(denoised: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound
     )
     causes = {"accepted": record["accepted"], "renoised": record["renoised"]}
     _write(denoised, after, torch.ones_like(taken), causes, "noise", seen)
-    _close(denoised, record, seen, _counts(int(accepted.sum()), int(renoised.sum())))
+    n, again = int(accepted.sum()), int(renoised.sum())
+    what = f"{n} {'is' if n == 1 else 'are'} accepted"
+    what += f", {again} accepted before {'is' if again == 1 else 'are'} noise again" if again else ""
+    _close(denoised, record, seen, what)
     if doubt:
         denoised.turn.notes.append(
             f"{doubt} of the tokens left as noise may have been accepted: both draws gave the same."
@@ -237,11 +238,6 @@ def accept_last(denoised: Denoised, seen: Seen, bound: Bound) -> None:
     if bool((accepted | refused).all()):
         record["accepted"], record["renoised"] = denoised.at(accepted), denoised.at(denoised.was & ~accepted)
         record["after"] = torch.where(accepted, tokens, noise).tolist()
-
-
-def _counts(accepted: int, renoised: int) -> str:
-    text = f"{accepted} {'is' if accepted == 1 else 'are'} accepted"
-    return f"{text}, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again" if renoised else text
 
 
 def _write(

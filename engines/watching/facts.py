@@ -1,9 +1,13 @@
 """What a row of logits says, taken down while the forward's result still is what the model made: confidence, entropy,
 the likeliest tokens, and the probabilities until it is known which token was written."""
 
+from __future__ import annotations
+
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from engines.core.lazy import Tensor, torch
 from engines.core.recording import TOP_K
@@ -51,6 +55,9 @@ class Facts:
         """Let go of the probabilities."""
         self.probabilities = None
 
+    def __deepcopy__(self, memo: Any) -> Facts:
+        return copy.copy(self)  # no tensor of it is written into
+
 
 def broken(logits: Tensor) -> bool:
     """Whether there is NaN or +inf among logits."""
@@ -89,6 +96,9 @@ class Describer:
         if not bool(entropy.isfinite().all()):  # logits of -inf
             entropy = torch.special.entr(p).sum(-1)
         return Facts(list(rows if names is None else names), chances[:, 0], entropy.clamp(min=0), tokens, chances, p)
+
+    def __deepcopy__(self, memo: Any) -> Describer:
+        return Describer()
 
     def _room(self, m: int, few: int, z: Tensor) -> tuple[Tensor, Tensor]:
         """The buffers [m, V] for the probabilities of these logits and [few, V] to work in."""

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import Tensor, torch
+from engines.core.lazy import torch
 from engines.core.meter import synchronise
 from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.hooks import Call, Hooks
@@ -61,8 +61,7 @@ class CanvasHooks(Hooks):
     def close(self) -> None:
         """The loop has ended."""
         if not self.fault:
-            with torch.no_grad():
-                self._read(self._reader.close)
+            self._read(self._reader.close)
 
     def _pre_encoder(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._blind():
@@ -72,8 +71,7 @@ class CanvasHooks(Hooks):
         call = self._read(lambda: self._call(ids, past, entered, "the encoder"))
         if call is not None:
             call.forward = False
-            with torch.no_grad():
-                self._read(lambda: self._reader.encoding(call))
+            self._read(lambda: self._reader.encoding(call))
         self._encoding = call
         if call is not None:
             call.began = time.perf_counter()
@@ -101,8 +99,7 @@ class CanvasHooks(Hooks):
         self._open, call.began = call, time.perf_counter()
 
     def _look(self, call: Call) -> None:
-        with torch.no_grad():
-            self._read(lambda: self._reader.before(call, call.given.get("past_key_values")))
+        self._read(lambda: self._reader.before(call, call.given.get("past_key_values")))
         call.facts["looked"] = True
 
     def _post(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -114,15 +111,11 @@ class CanvasHooks(Hooks):
         if "looked" not in call.facts:
             self._look(call)
         if not self.fault:
-            with torch.no_grad():
-                self._read(lambda: self._reader.after(call, self._capped(output.detach()), None))
+            z, cap = output.detach()[0].to(torch.float32), getattr(self.module, "final_logit_softcapping", None)
+            logits = z if not cap else torch.tanh(z / cap) * cap  # as the model makes them of the head's rows [1, L, V]
+            self._read(lambda: self._reader.after(call, logits, None))
         call.given = {}  # nothing of the loop is kept alive
         call.left = time.perf_counter()
-
-    def _capped(self, rows: Tensor) -> Tensor:
-        """Logits [L, V] as the model makes them of the head's rows [1, L, V]."""
-        z, cap = rows[0].to(torch.float32), getattr(self.module, "final_logit_softcapping", None)
-        return z if not cap else torch.tanh(z / cap) * cap
 
     def _blind(self) -> bool:
         return torch.compiler.is_compiling() or bool(self.fault)

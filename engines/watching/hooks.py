@@ -18,7 +18,6 @@ from engines.watching.arguments import (
     cache_length,
     cache_of,
     check_rows,
-    devices_of,
     find_ids,
     given_to_decoder,
     logits_of,
@@ -62,7 +61,6 @@ class Call:
     began: float = 0.0
     ended: float = 0.0
     left: float = 0.0
-    kept: Any = None  # what the reading found in the cache before this call
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -129,38 +127,34 @@ class Hooks:
         call = self._read(lambda: read_call(self.role, self._arguments(args, kwargs), entered, self.decides))
         if call is None:
             return
-        call.branch, call.layers = self._branch(cache_of(call.given)), self._layers
-        with torch.no_grad():
-            self._read(lambda: self._before(call, cache_of(call.given)))
+        held, call.layers = _object(cache_of(call.given)), self._layers
+        known = (aside for reference, aside in self._branches if held is not None and reference() is held)
+        call.branch = next(known, None)
+        self._read(lambda: self._before(call, cache_of(call.given)))
         if call.ids is not None:
-            synchronise(str(next(iter(devices_of(call.given)), "cpu")))
+            synchronise(next((str(v.device) for v in call.given.values() if torch.is_tensor(v)), "cpu"))
         self._open, call.began = call, time.perf_counter()
 
     def _post(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         call, self._open = self._open, None
         if torch.compiler.is_compiling() or call is None or self.fault:
             return
-        with torch.no_grad():
-            logits = self._read(lambda: logits_of(output, call.ids, self.decides))
-            if logits is not None or not (self.decides or self.fault):
-                if logits is not None:
-                    synchronise(str(logits.device))
-                    call.rows, call.columns, logits = int(logits.shape[-2]), int(logits.shape[-1]), logits.detach()
-                call.ended = time.perf_counter()
-                if self.decides:
-                    self._read(lambda: check_rows(call.given, call.rows))
-                made = getattr(output, "past_key_values", None)
-                held = cache_of(call.given)
-                if not self.fault:
-                    self._read(lambda: self._after(call, logits, held if made is None else made))
-                for cache in (held, made):
-                    self._remember(cache, call.aside)
+        logits = self._read(lambda: logits_of(output, call.ids, self.decides))
+        if logits is not None or not (self.decides or self.fault):
+            if logits is not None:
+                synchronise(str(logits.device))
+                call.rows, call.columns, logits = int(logits.shape[-2]), int(logits.shape[-1]), logits.detach()
+            call.ended = time.perf_counter()
+            if self.decides:
+                self._read(lambda: check_rows(call.given, call.rows))
+            made = getattr(output, "past_key_values", None)
+            held = cache_of(call.given)
+            if not self.fault:
+                self._read(lambda: self._after(call, logits, held if made is None else made))
+            for cache in (held, made):
+                self._remember(cache, call.aside)
         call.given = {}  # nothing of the loop is kept alive
         call.left = time.perf_counter()
-
-    def _branch(self, cache: Any) -> bool | None:
-        held = _object(cache)
-        return next((aside for reference, aside in self._branches if held is not None and reference() is held), None)
 
     def _remember(self, cache: Any, aside: bool) -> None:
         held = _object(cache)
@@ -189,7 +183,8 @@ class Hooks:
 
     def _read(self, work: Callable[[], Any]) -> Any:
         try:
-            return work()
+            with torch.no_grad():
+                return work()
         except Unreadable as error:
             self.fault = str(error)
         except Exception as error:  # watching must never end the loop that is watched
@@ -225,8 +220,7 @@ def _object(cache: Any) -> Any:
 
 
 def layers_in(module: Any) -> list[Any]:
-    """The transformer layers of a module, by the number that its config says; none of a compiled one, whose graph they
-    are in."""
+    """The transformer layers of a module, by the number that its config says; none of a compiled one."""
     wanted = layer_count(getattr(module, "config", None))
     if hasattr(module, "_orig_mod") or not wanted:
         return []

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from engines.watching.hooks import Call
 
 
+NO_OUTPUT = "No output was given, so what the last step wrote is not known: trace(out) shows it."
+
+
 class Written(NamedTuple):
     """A token that appeared at a position. p: its probability by the row of its own position; before: by the row
     before it, which is its distribution where a model predicts the next token."""
@@ -50,9 +53,8 @@ class Turn:
 @dataclass
 class Reading:
     """What was read of one answer. board: as it was last seen. prompt: how many of its tokens were given. fault: why
-    reading ended early. canvas: positions of a masked board, None for one that grows. rows: of a batch that this
-    answer's row was in. complete: whether the last board is that of the loop's own output. records: what the records of
-    its turns are."""
+    reading ended early. canvas: positions of a masked board, None for one that grows. rows: of a batch that its row was
+    in. complete: whether the last board is the loop's own output. records: what its turns' records are."""
 
     turns: list[Turn]
     board: list[int]

@@ -9,9 +9,8 @@ from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
-from engines.watching.iteration import Reading, Turn, Written
-from engines.watching.open_forward import Fed, put_in, said_of
-from engines.watching.place import unguess, whole_root
+from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
+from engines.watching.open_forward import Fed, put_in, said_of, unguess, whole_root
 from engines.watching.rows import fingerprint, parents_of
 
 MOST = 512  # rows of a forward that are taken down
@@ -64,11 +63,6 @@ class Line:
         if call.branch is not None or not self.turns or not self.cached or call.past or call.ids is None:
             return bool(call.branch)
         return not self._repeats(call.ids[0].tolist())
-
-    def guide(self, calls: list[Call]) -> None:
-        """Calls of the other half of guidance belong to the last forward; what is written is mixed from both."""
-        self.turns[-1].calls[-1:-1] = calls
-        self.guided = True
 
     def take(self, calls: list[Call], logits: Tensor, cache: Any) -> None:
         """After a forward: close the turn before it and begin its own. calls: those that drafted for it, and it."""
@@ -138,8 +132,7 @@ class Line:
 
     def begins(self, call: Call) -> int:
         """The position of a forward's first row: by its position ids where they are known to be those of the text, else
-        by the cache. Without either among the arguments the rows repeat the text, or the module keeps a cache of its
-        own and they stand behind it."""
+        by the cache. Without either the rows repeat the text, or stand behind a cache of the module's own."""
         assert call.ids is not None
         ids, past = call.ids[0].tolist(), call.past
         if not self.turns or (past == 0 and (call.cached or self._repeats(ids))):
@@ -274,35 +267,23 @@ class Line:
             iteration.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, iteration.calls, fed.facts)
 
     def reading(self, output: list[int] | None, drafts: list[Call]) -> Reading:
-        """What is known of the answer. drafts: calls of other modules after the last forward."""
-        kept = [
-            Turn(**{**vars(iteration), "written": list(iteration.written), "rows": dict(iteration.rows)})
-            for iteration in self.turns
-        ]
-        fed, text, remarks, complete = self.fed, list(self.text), list(self.remarks), False
-        saved = list(self.put), list(self.wrote), self.refused, list(self.unsure)
-        probabilities = fed.facts.probabilities if fed is not None and fed.facts is not None else None
+        """What is known of the answer, on a copy. drafts: calls of other modules after the last forward."""
+        remarks, complete = self.remarks, False
         if self.turns:
-            self.turns[-1].calls = [*self.turns[-1].calls, *drafts]
-        if output is not None and fed is not None:
-            complete = self._finish(fed, output, remarks)
+            self.turns[-1].calls += drafts
+        if output is not None and self.fed is not None:
+            complete = self._finish(self.fed, output, remarks)
         elif output is None:
-            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+            remarks.append(NO_OUTPUT)
         put_in(self)
         remarks += said_of(self)
-        shown, board = self.turns, self.text
-        self.turns, self.text = kept, text  # trace() may be asked again
-        self.put, self.wrote, self.refused, self.unsure = saved
-        if fed is not None:
-            fed.turn = kept[shown.index(fed.turn)]
-            if fed.facts is not None:
-                fed.facts.probabilities = probabilities
+        board = self.text
         if -1 in board:
             board = board[: board.index(-1)]
             remarks.append("Which drafts were kept could not be seen in the cache and no output says it.")
-            for iteration in shown:
+            for iteration in self.turns:
                 iteration.written = [commit for commit in iteration.written if commit.position < len(board)]
-        return Reading(shown, board, self.prompt, "", None, True, remarks, complete)
+        return Reading(self.turns, board, self.prompt, "", None, True, remarks, complete)
 
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
         """Close the last forward by the loop's own output, with or without the prompt."""

@@ -16,7 +16,7 @@ from engines.core.trace import Branch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
-from engines.watching.iteration import Reading, Turn, Written
+from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
 from engines.watching.rows import Fingerprint, fingerprint, grown
 
 
@@ -173,7 +173,7 @@ class Lockstep:
         if final is not None and not complete:
             remarks.append("The output does not fit the text that was fed, so what the last step wrote is not known.")
         elif final is None:
-            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+            remarks.append(NO_OUTPUT)
         if complete and final is not None and len(final) < len(text):
             turns[-1].written.append(Written(len(final), -1, "withdrawn"))
             text = final
@@ -215,8 +215,7 @@ class Beams:
         return [self.rows.index(level.parents[b]) if level.parents else None for b in self.rows]
 
     def reading(self, outputs: list[list[int]] | None, number: int = 0, answers: int = 1) -> Reading:
-        """The board shows the path of the output; without one that with the largest sum at the last forward. number: of
-        this answer among `answers`."""
+        """The board shows the path of the output, else that with the largest sum. number: of this answer among all."""
         remarks = [f"{self.batch} beams are fed in one forward; the board shows the path that was chosen in the end."]
         start = len(self.prompt)
         if outputs is not None:

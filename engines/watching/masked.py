@@ -5,6 +5,7 @@ Shapes: B rows, L positions of the board, n of them fed, V vocabulary."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from engines.core.trace import Span
 from engines.watching.arguments import Unreadable
 from engines.watching.facts import Describer, said_broken
 from engines.watching.hooks import Call
-from engines.watching.iteration import Reading, Turn, Written
+from engines.watching.iteration import NO_OUTPUT, Reading, Turn, Written
 from engines.watching.packed import check_one_text
 from engines.watching.rows import PADDING, SECOND_LOOK, first_look, fitting, grown, guidance, padding, rivals, row_of
 
@@ -59,15 +60,15 @@ class MaskedReader:
 
     def readings(self, outputs: list[list[int]] | None) -> list[Reading]:
         """What is known of each prompt's answer. outputs: the loop's own, one per prompt."""
+        boards = copy.deepcopy(self.boards)  # trace() may be asked again
         return [
-            board.reading(outputs[i] if outputs is not None and i < len(outputs) else None, i, len(self.boards))
-            for i, board in enumerate(self.boards)
+            board.reading(outputs[i] if outputs is not None and i < len(outputs) else None, i, len(boards))
+            for i, board in enumerate(boards)
         ]
 
 
 class Board:
-    """One prompt's board. row: its row in a forward; blind: the row beside it that does not see the prompt, of
-    guidance, or None."""
+    """One prompt's board. row: of a forward; blind: of guidance, the row that does not see the prompt, or None."""
 
     def __init__(self, reader: MaskedReader, row: int, blind: int | None) -> None:
         self.reader, self.row, self.blind = reader, row, blind
@@ -178,8 +179,7 @@ class Board:
         return places[0] if len(places) == 1 else None
 
     def _write(self, part: np.ndarray, start: int) -> list[Written]:
-        """Note what the turn before wrote: where the part differs from what stood there. What the loop put in beside it
-        is returned."""
+        """Note what the turn before wrote: where the part differs from the board. Returns what the loop put in."""
         mask, end = self.reader.mask_id, start + len(part)
         if start > self.fed:
             raise Unreadable(f"positions from {start} on were fed of a board of {self.fed}.")
@@ -269,13 +269,11 @@ class Board:
             iteration.notes += said_broken(iteration.facts, logits)
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
-        """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""
+        """What is known of this answer, on a copy. output: the loop's own board, with or without the prompt."""
         turns = self.turns = [
             iteration for iteration in self.turns if all(call.ended for call in iteration.calls)
         ]  # none that failed
-        board, remarks, complete = self.x.copy(), list[str](), False
-        before = [list(iteration.written) for iteration in turns[-1:]]
-        notes, evidence = [list(iteration.notes) for iteration in turns[-1:]], list(self.evidence)
+        board, remarks, complete = self.x, list[str](), False
         if output is not None and turns and not self.fault:
             last = self._outcome(output)
             if last is None:
@@ -284,14 +282,11 @@ class Board:
                     f"prompt of {self.prompt}, so what the last step wrote is not known."
                 )
             else:
-                at, facts = np.flatnonzero(last != self.x), turns[-1].facts
-                kept = facts.probabilities if facts else None
+                at = np.flatnonzero(last != self.x)
                 self._note(at, last[at])
-                if facts:
-                    facts.probabilities = kept
                 board, complete = last, True
         elif not self.fault:
-            remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+            remarks.append(NO_OUTPUT)
         shift = self._shift(remarks)
         if self.guided:
             remarks.append(
@@ -300,12 +295,6 @@ class Board:
             )
         remarks += [PADDING] if self._padded and (self._windows or self.reader.blocks) else []
         remarks += [SECOND_LOOK] if self._copied else []
-        shown = [Turn(**vars(iteration)) for iteration in turns]
-        for iteration, old_commits, old_notes in zip(
-            turns[-1:], before, notes, strict=True
-        ):  # trace() may be asked again
-            iteration.written, iteration.notes = old_commits, old_notes
-        self.evidence = evidence
         fault = self.fault
         if not fault and self.trailing > MOST_HALVES:
             fault = "another prompt began; use one `with` for each answer."
@@ -314,7 +303,7 @@ class Board:
                 f"No position held the mask token {self.reader.mask_id} in any call; give the model's own as mask_id=, "
                 "or kind='causal' for a loop that writes left to right."
             )
-        return Reading(shown, board.tolist(), self.prompt, fault, len(board), shift, remarks, complete, number, answers)
+        return Reading(turns, board.tolist(), self.prompt, fault, len(board), shift, remarks, complete, number, answers)
 
     def _outcome(self, output: list[int]) -> np.ndarray | None:
         """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""

@@ -6,22 +6,21 @@ import datetime
 import html
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
-
-import msgspec
 
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS
 from engines.core.lazy import torch
-from engines.core.trace import Detail, ModelRecord, Trace
+from engines.core.trace import Detail, Trace
 from engines.watching.assembly import Session, assemble
 from engines.watching.canvas import CanvasReader
 from engines.watching.causal import CausalReader
 from engines.watching.halves import CanvasHooks
-from engines.watching.hooks import Hooks, layer_count
+from engines.watching.hooks import Hooks
 from engines.watching.masked import MaskedReader
-from engines.watching.subjects import Subject, end_ids, subjects_of, tokenizer_of
+from engines.watching.subjects import end_ids, subjects_of, tokenizer_of
 
 Kind = Literal["masked", "causal", "canvas"]
 
@@ -71,69 +70,53 @@ def watch(
         raise UserError("a masked loop needs the id of its mask token: mask_id=126336 for LLaDA, 151666 for Dream.")
     if kind == "masked" and not 0 <= int(mask_id or 0) < main.vocab_size:
         raise UserError(f"mask_id={mask_id} is not in the model's vocabulary of {main.vocab_size} tokens.")
-    given = known.encode_prompt(prompt) if isinstance(prompt, str) else None if prompt is None else _ids(prompt)
-    return Watch(
+    given = known.encode_prompt(prompt) if isinstance(prompt, str) else None
+    if prompt is not None and given is None:
+        rows = outputs_of(prompt)
+        if rows is None or len(rows) != 1:
+            raise UserError("prompt takes the text or the token ids of one prompt.")
+        given = rows[0]
+    session = Session(
         subjects,
         kind=kind,
-        tokenizer=known,
-        mask_id=int(mask_id) if kind == "masked" and mask_id is not None else None,
-        prompt=given,
-        text=prompt if isinstance(prompt, str) else "",
-        shift=shift if shift is not None else main.shift,
-        eos_ids=sorted(set(eos_ids)) if eos_ids is not None else end_ids(main, tokenizer),
-        detail=detail,
         title=title or f"Watched loop on {main.name}",
-        generator=generator,
+        tokenizer=known,
+        eos_ids=sorted(set(eos_ids)) if eos_ids is not None else end_ids(main, tokenizer),
+        mask_id=int(mask_id) if kind == "masked" and mask_id is not None else None,
+        detail=detail,
+        prompt=prompt if isinstance(prompt, str) else "",
     )
+    return Watch(session, given, shift if shift is not None else main.shift, generator)
 
 
 class Watch:
     """What `watch` returns: a context manager, and afterwards `trace(out)` or `traces(out)`. `faults`: the sentences of
     what could not be read, after which nothing was recorded any more."""
 
-    def __init__(
-        self,
-        subjects: Mapping[str, Subject],
-        *,
-        kind: Kind,
-        tokenizer: Any,
-        mask_id: int | None,
-        prompt: list[int] | None,
-        text: str,
-        shift: bool | None,
-        eos_ids: list[int],
-        detail: Detail,
-        title: str,
-        generator: Any = None,
-    ) -> None:
-        self._subjects, self._kind, self._tokenizer = dict(subjects), kind, tokenizer
-        self._mask_id, self._text, self._eos_ids, self._detail, self._title = mask_id, text, eos_ids, detail, title
-        self._main = next(iter(subjects))
-        full = detail == "full"
+    def __init__(self, session: Session, prompt: list[int] | None, shift: bool | None, generator: Any) -> None:
+        self._session = session
+        full, subjects, role = session.detail == "full", session.subjects, session.main
         self._reader: MaskedReader | CausalReader | CanvasReader
-        if kind == "canvas":
-            canvases = CanvasReader(full, eos_ids, subjects[self._main].vocab_size, generator)
+        if session.kind == "canvas":
+            canvases = CanvasReader(full, session.eos_ids, subjects[role].vocab_size, generator)
             self._reader = canvases
-            self._hooks: list[Hooks] = [CanvasHooks(self._main, subjects[self._main].module, canvases)]
+            self._hooks: list[Hooks] = [CanvasHooks(role, subjects[role].module, canvases)]
         else:
+            masked = session.kind == "masked"
             self._reader = reader = (
-                MaskedReader(int(mask_id or 0), shift, full, prompt, subjects[self._main].blocks)
-                if kind == "masked"
-                else CausalReader(
-                    self._main, full, prompt, {role: subject.own_columns for role, subject in subjects.items()}
-                )
+                MaskedReader(session.mask_id or 0, shift, full, prompt, subjects[role].blocks)
+                if masked
+                else CausalReader(role, full, prompt, {name: known.own_columns for name, known in subjects.items()})
             )
             self._hooks = [
-                Hooks(role, subject.module, reader.before, reader.after, kind == "masked" or role == self._main)
-                for role, subject in subjects.items()
+                Hooks(name, known.module, reader.before, reader.after, masked or name == role)
+                for name, known in subjects.items()
             ]
-        self._began = self._ended = 0.0
-        self._started = datetime.datetime.now(datetime.UTC)
         self._output: Any = None
         self._broke = ""  # how the loop itself failed
 
     def __enter__(self) -> Watch:
-        if self._began:
+        if self._session.began:
             raise UserError("this watch was used already; call engines.watch(...) again for another answer.")
         try:
             for hooks in self._hooks:
@@ -141,13 +124,13 @@ class Watch:
         except BaseException:
             self._remove()
             raise
-        self._started, self._began = datetime.datetime.now(datetime.UTC), time.perf_counter()
+        self._session.started_at, self._session.began = datetime.datetime.now(datetime.UTC), time.perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._ended = time.perf_counter()
+        self._session.ended = time.perf_counter()
         for hooks in self._hooks:
             hooks.close()
         self._remove()
@@ -195,29 +178,12 @@ class Watch:
                 else "the loop never called the watched module; watch the one whose call (not .forward) it makes, "
                 "outside torch.compile."
             )
-        session = Session(
-            title=self._title,
-            main=self._main,
-            models=[self._record(role, subject) for role, subject in self._subjects.items()],
-            layers={
-                role: layer_count(getattr(subject.module, "config", None)) for role, subject in self._subjects.items()
-            },
-            tokenizer=self._tokenizer,
-            eos_ids=self._eos_ids,
-            mask_id=self._mask_id,
-            detail=self._detail,
-            began=self._began,
-            ended=self._ended or time.perf_counter(),
-            started_at=self._started,
-            prompt=self._text if len(seen) == 1 else "",
-        )
+        prompt = self._session.prompt if len(seen) == 1 else ""
+        session = replace(self._session, ended=self._session.ended or time.perf_counter(), prompt=prompt)
         for reading in seen:  # what a module that drafts left unread ends no text
             reading.remarks += [hooks.fault for hooks in self._hooks if hooks.fault and not hooks.decides]
         faults = [hooks.fault for hooks in self._hooks if hooks.fault and hooks.decides]
         return [assemble(reading, session, [*faults, self._broke]) for reading in seen]
-
-    def _record(self, role: str, subject: Subject) -> ModelRecord:
-        return msgspec.structs.replace(subject.record(self._kind), role=role)
 
     def _repr_html_(self) -> str:
         shown = [getattr(trace, "_repr_html_", None) for trace in self.traces()]
@@ -227,8 +193,7 @@ class Watch:
 
 
 def outputs_of(out: Any) -> list[list[int]] | None:
-    """The token ids of each answer that a loop returned, or None where it gave none. Raises UserError for anything
-    else."""
+    """The token ids of each answer that a loop returned, None where it gave none. Raises UserError for others."""
     output = getattr(out, "sequences", out)
     if isinstance(output, tuple) and output:  # loops that return (ids, number of forwards)
         output = next((part for part in output if torch.is_tensor(part)), output)
@@ -243,10 +208,3 @@ def outputs_of(out: Any) -> list[list[int]] | None:
         if all(isinstance(token, int) and token >= 0 for row in rows for token in row):
             return [list(row) for row in rows]
     raise UserError(f"the output is a {type(out).__name__}; give the token ids that the loop made, not their text.")
-
-
-def _ids(prompt: Any) -> list[int]:
-    rows = outputs_of(prompt)
-    if rows is None or len(rows) != 1:
-        raise UserError("prompt takes the text or the token ids of one prompt.")
-    return rows[0]

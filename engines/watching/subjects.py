@@ -1,5 +1,4 @@
-"""What is watched: torch modules of anyone, or models that were loaded here; their names, vocabularies and
-tokenizers."""
+"""What is watched: torch modules, or models that were loaded here; their names, vocabularies and tokenizers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,8 +118,7 @@ def _subject(role: str, model: Any) -> Subject:
 
 
 def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
-    """The tokenizer of the traces: one of ours, one of transformers, that of the model, or bare ids. Raises UserError
-    for one that cannot decode."""
+    """The tokenizer of the traces: ours, transformers', the model's, or bare ids. Raises UserError for another."""
     from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer
 
     if given is None:
@@ -135,21 +133,18 @@ def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
 
 
 class PlainTokenizer:
-    """Any tokenizer that encodes and decodes, a slow one of transformers included; a token is shown as it decodes
-    alone."""
+    """Any that encodes and decodes, a slow one of transformers included; a token is shown as it decodes alone."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.size = len(tokenizer) if hasattr(tokenizer, "__len__") else 2**62
         self._special = set(getattr(tokenizer, "all_special_ids", ()))
 
-    def encode_prompt(self, text: str) -> list[int]:
-        """Ids of the text as it stands."""
-        return self.encode(text)
-
     def encode(self, text: str) -> list[int]:
         """Ids of the text as it stands."""
         return [int(i) for i in self._tokenizer.encode(text)]
+
+    encode_prompt = encode
 
     def decode(self, ids: Any) -> str:
         """Text of ids, special ones left out."""
@@ -172,8 +167,7 @@ class PlainTokenizer:
 
 
 def end_ids(main: Subject, tokenizer: Any) -> list[int]:
-    """The ids that end an answer, by the model that was loaded here, its generation config, its config or the
-    tokenizer."""
+    """The ids that end an answer, by the model loaded here, its generation config, its config or the tokenizer."""
     if main.loaded is not None:
         return sorted(main.loaded.eos_ids)
     for source in (getattr(main.module, "generation_config", None), main.config, tokenizer):

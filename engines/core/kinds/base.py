@@ -3,6 +3,7 @@
 Shapes: L board positions, n rows fed, m prompt tokens, V vocabulary, d hidden size, h heads. Logits are float32
 whatever the weights' dtype."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -60,8 +61,7 @@ class Extended:
     """What one forward behind a cache gives: logits [n, V] for the rows asked for, and hidden states [n, d] of the
     layers asked for.
 
-    attention [h, n, m]: where a decoder looked it up (`Seq2SeqLM`), how much of each prompt token each row took in the
-    last layer; rows sum to 1."""
+    attention [h, n, m]: how much of each prompt token each row took in a decoder's last layer; rows sum to 1."""
 
     logits: Tensor
     hidden: dict[int, Tensor] = field(default_factory=dict)
@@ -69,7 +69,8 @@ class Extended:
 
 
 class Counted:
-    """A model seen through the meter: what all kinds pass on. num_layers: 0 for a model that has none.
+    """A model seen through the meter: what all kinds pass on, and what the class of one kind annotates, as the model
+    has it. num_layers: 0 for a model that has none.
     position_bytes: what keys and values of one position take in its caches, 0 where that is not known. weights: how
     many its parts have, by the part, of kinds that tell. picture: what its tokens draw, None for a model of text.
     picture_ids: ids above the vocabulary that stand in a prompt for parts of a picture."""
@@ -84,6 +85,13 @@ class Counted:
         self.eos_ids, self.vocab_size = model.eos_ids, model.vocab_size
         self.picture_ids: range = getattr(model, "picture_ids", range(0))
         self.max_positions, self.tokenizer, self.record = model.max_positions, model.tokenizer, model.record
+        for kind in type(self).__mro__:
+            for name in inspect.get_annotations(kind):
+                setattr(self, name, getattr(model, name))
+
+    def new_cache(self, *given: Any) -> Any:
+        """An empty cache; see the kind's protocol."""
+        return self._model.new_cache(*given)
 
     def pictured(self, ids: Sequence[int]) -> Pictured | None:
         """The picture that stands on a board of these ids; None where there is none, or the model does not see."""

@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 from engines.core.kinds.base import Kind, KVCache, Model
 from engines.core.kinds.masked import CountedMasked
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @runtime_checkable
@@ -25,8 +24,7 @@ class BlockMaskedLM(Model, Protocol):
     shift: bool
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for up to `capacity` positions. A crop has to end at a block's edge; any crop forgets the
-        unfinished block."""
+        """An empty cache for `capacity` positions. A crop ends at a block's edge and forgets the unfinished block."""
 
     def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """Feed one or more finished blocks behind the cache, which then holds them.
@@ -52,9 +50,7 @@ class BlockMaskedLM(Model, Protocol):
 class CountedBlock(CountedMasked):
     """A block-diffusion model seen through the meter; forbidden tokens get -inf in the rows of their positions."""
 
-    def __init__(self, model: BlockMaskedLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.block_size = model.block_size
+    block_size: int
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `BlockMaskedLM`."""

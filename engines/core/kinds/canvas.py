@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @runtime_checkable
@@ -39,13 +38,8 @@ class CanvasLM(Model, Protocol):
 class CountedCanvas(Counted):
     """A canvas model seen through the meter. Encoding takes time and work, but is no forward: no token comes of it."""
 
-    def __init__(self, model: CanvasLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.canvas_length, self.pad_id = model.canvas_length, model.pad_id
-
-    def new_cache(self, capacity: int) -> KVCache:
-        """See `CanvasLM`."""
-        return self._model.new_cache(capacity)
+    canvas_length: int
+    pad_id: int
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """See `CanvasLM`."""

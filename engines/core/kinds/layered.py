@@ -156,8 +156,7 @@ class CountedLayered(CountedCausal):
     of it belongs to another role: see `playing`."""
 
     def playing(self, role: str) -> Self:
-        """The same model, its calls booked under another role: the first layers that draft for the whole model play
-        "draft"."""
+        """The same model, its calls booked under another role: first layers that draft for the whole play "draft"."""
         return type(self)(self._model, role, self._meter)
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
@@ -202,9 +201,7 @@ class CountedLayered(CountedCausal):
         if not counts:
             self._meter.check_numbers(logits, self._role)
         if self._meter.forbidden and predicts is not None:
-            at = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
-            columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}
-            forbid(logits, at, self._meter.forbidden, columns)
+            forbid(logits, predicts, self._meter.forbidden, vocabulary)
         return logits
 
     def _part(self, compute: Callable[[], Any], *, fed: int = 0, layer_rows: int = 0, forward: bool = False) -> Any:
@@ -213,12 +210,15 @@ class CountedLayered(CountedCausal):
 
 def forbid(
     logits: Tensor,
-    positions: Sequence[int],
+    predicts: int | Sequence[int],
     forbidden: Mapping[int, Collection[int]],
-    columns: Mapping[int, int] | None = None,
+    vocabulary: Sequence[int] | Tensor | None = None,
 ) -> None:
-    """Logits [n, v] in place with -inf for the tokens forbidden at the position of each row. columns: token -> column,
-    where these are not the tokens themselves. Raises ValueError for another number of positions than rows."""
+    """Logits [n, v] in place with -inf for the tokens forbidden at the position of each row; predicts: as in `unembed`.
+    vocabulary: the tokens of the columns, where these are not all. Raises ValueError for another number of positions
+    than rows."""
+    positions = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
+    columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}
     if len(positions) != len(logits):
         raise ValueError(f"{len(logits)} rows were unembedded and {len(positions)} positions given; give one for each")
     for row, position in enumerate(positions):

@@ -10,8 +10,7 @@ from engines.core.meter import Meter
 
 @runtime_checkable
 class MaskedLM(Model, Protocol):
-    """Bidirectional model over a board with masks. Row i of its logits is the distribution of position i (any shift is
-    done inside)."""
+    """Bidirectional model over a board with masks. Row i of its logits is of position i (any shift is done inside)."""
 
     mask_id: int
 
@@ -24,8 +23,7 @@ class CachedMaskedLM(MaskedLM, Protocol):
     """A masked model that can be fed a part of the board on keys and values of earlier forwards: approximate ones, for
     they saw another board.
 
-    shift: row i of the network predicts token i + 1; rows are moved one to the right inside what was fed, the first one
-    keeps its own."""
+    shift: row i of the network predicts token i + 1; rows are moved one right inside what was fed, the first stays."""
 
     shift: bool
 
@@ -38,16 +36,16 @@ class CachedMaskedLM(MaskedLM, Protocol):
         The positions left out count as what they were in the forward that last fed them; of a board that has become
         shorter, what stood behind it is forgotten. Returns logits [end - start, V]; row i is the distribution of
         position start + i. With `shift` and start > 0, row 0 keeps its own: its position's distribution stands before
-        what was fed, so it should be decided already. Raises ValueError for a part of a board that was not fed as a
-        whole before."""
+        what was fed, so it should be decided. Raises ValueError for a part of a board that was not fed whole before."""
 
 
 class CountedMasked(Counted):
     """A masked model seen through the meter."""
 
+    mask_id: int
+
     def __init__(self, model: MaskedLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.mask_id = model.mask_id
         self.shift = bool(getattr(model, "shift", False))
 
     def __call__(self, x: Tensor) -> Tensor:

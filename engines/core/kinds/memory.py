@@ -1,11 +1,10 @@
 """Memory layers: a layered model that keeps a table of small vectors beside its feed-forward parts, of which every row
 reads a few slots. What it read is handed out through `Taps.memory`."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind
 from engines.core.kinds.layered import CountedLayered, LayeredLM
-from engines.core.meter import Meter
 
 
 class MemoryTable(NamedTuple):
@@ -33,9 +32,7 @@ class MemoryLM(LayeredLM, Protocol):
 class CountedMemory(CountedLayered):
     """A model with memories seen through the meter. Its work is rows times layers, as of any layered model."""
 
-    def __init__(self, model: Any, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.memories: tuple[MemoryTable, ...] = model.memories
+    memories: tuple[MemoryTable, ...]
 
 
 KIND = Kind("memory", MemoryLM, CountedMemory, "tiny-ultramem", role="target", of="causal")

@@ -3,11 +3,10 @@ row. What it picked is handed out through `Taps.router`.
 
 Shapes: n rows, k experts of a row at most."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind
 from engines.core.kinds.layered import CountedLayered, LayeredLM
-from engines.core.meter import Meter
 
 
 class Mixture(NamedTuple):
@@ -29,9 +28,7 @@ class CountedMoE(CountedLayered):
     """A mixture of experts seen through the meter. Its work is rows times layers, as of any layered model; what a
     method says of experts read stands in its facts."""
 
-    def __init__(self, model: Any, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.mixtures: tuple[Mixture, ...] = model.mixtures
+    mixtures: tuple[Mixture, ...]
 
 
 KIND = Kind("moe", MoELM, CountedMoE, "tiny-blockffn", role="target", of="causal")

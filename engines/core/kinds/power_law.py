@@ -5,7 +5,7 @@ Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
 from engines.core.lazy import Tensor
@@ -51,13 +51,7 @@ class PowerLawLM(Model, Protocol):
 class CountedPowerLaw(Counted):
     """Such a model seen through the meter."""
 
-    def __init__(self, model: Any, role: str, meter: Any) -> None:
-        super().__init__(model, role, meter)
-        self.operator_bytes = int(model.operator_bytes)
-
-    def new_cache(self, capacity: int) -> KVCache:
-        """See `PowerLawLM`."""
-        return self._model.new_cache(capacity)
+    operator_bytes: int
 
     def forward(self, tokens: Sequence[int], cache: KVCache | None = None, G: Tensor | None = None) -> Deduced:
         """See `PowerLawLM`; the last row never proposes a token forbidden at the position it predicts."""

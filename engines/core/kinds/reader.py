@@ -12,8 +12,7 @@ from engines.core.meter import Meter
 
 
 class Seen(Protocol):
-    """What an encoder made of a picture, or of several at once: `length` features of each. prompt: tokens before the
-    answer on the board."""
+    """What an encoder made of one or several pictures: `length` features of each. prompt: tokens before the answer."""
 
     length: int
     prompt: int
@@ -62,8 +61,7 @@ class WordReaderLM(Model, Protocol):
         """Rows times layers of one pass."""
 
     def new_cache(self, seen: Seen) -> KVCache:
-        """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
-        reorders and repeats."""
+        """A cache of the decoder that writes letter by letter; b pictures have b rows, which `take(rows)` reorders."""
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.
@@ -73,9 +71,12 @@ class WordReaderLM(Model, Protocol):
 class CountedReader(Counted):
     """A reader seen through the meter. Encoding a picture takes time and work, but no forward: it ends in no logits."""
 
+    start_id: int
+    places: int
+    features: int
+
     def __init__(self, model: WordReaderLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.start_id, self.places, self.features = model.start_id, model.places, model.features
         self.num_layers = model.writer_layers
 
     def see(self, picture: Any, prompt: int) -> Seen:
@@ -102,10 +103,6 @@ class CountedReader(Counted):
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
         return self._model.counts(seen)
-
-    def new_cache(self, seen: Seen) -> KVCache:
-        """See `WordReaderLM`."""
-        return self._model.new_cache(seen)
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""

@@ -13,8 +13,7 @@ from engines.core.meter import Meter
 
 @dataclass
 class Looked:
-    """What was made of one picture: mask [128, 256], the probability that a pixel belongs to a word; features, the
-    captioner's, for its cache."""
+    """What was made of a picture: mask [128, 256], chances that pixels belong to a word; the captioner's features."""
 
     mask: Tensor
     features: Any
@@ -42,18 +41,16 @@ class SceneLM(Model, Protocol):
 class CountedScene(Counted):
     """The same, seen through the meter. A look is a forward: it ends in the logits of a mask."""
 
+    start_id: int
+    longest: int
+
     def __init__(self, model: SceneLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.start_id, self.longest = model.start_id, model.longest
         self.num_layers = model.writer_layers
 
     def look(self, picture: Any) -> Looked:
         """See `SceneLM`. One row: the picture."""
         return self._call(1, lambda: self._model.look(picture), self._model.eye_layers)
-
-    def new_cache(self, seen: Looked) -> KVCache:
-        """See `SceneLM`."""
-        return self._model.new_cache(seen)
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `SceneLM`. What a person forbids concerns the board of the reader, and no caption."""

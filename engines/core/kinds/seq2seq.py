@@ -9,8 +9,7 @@ from engines.core.meter import Meter
 
 
 class Encoded(Protocol):
-    """What an encoder made of a prompt of `length` tokens, once: its output, and the keys and values that the decoder's
-    layers look up in it."""
+    """What an encoder made of a prompt of `length` tokens, once: output, and keys and values for the decoder."""
 
     length: int
 
@@ -41,8 +40,7 @@ class Seq2SeqLM(Model, Protocol):
         """Run the encoder over m prompt tokens."""
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
-        """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
-        caches."""
+        """A decoder cache for a board of up to `capacity` positions, prompt included. Several may share a memory."""
 
     def extend(
         self,
@@ -58,23 +56,20 @@ class Seq2SeqLM(Model, Protocol):
 
 
 class CountedSeq2Seq(Counted):
-    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in
-    no logits."""
+    """An encoder-decoder seen through the meter. Encoding takes time and work, but is no forward."""
+
+    start_id: int
+    encoder_layers: int
+    decoder_layers: int
 
     def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
         super().__init__(model, role, meter)
-        self.start_id = model.start_id
-        self.encoder_layers, self.decoder_layers = model.encoder_layers, model.decoder_layers
-        self.num_layers = model.decoder_layers
+        self.num_layers = self.decoder_layers
 
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
         work = len(prompt) * self.encoder_layers
         return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
-
-    def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
-        """See `Seq2SeqLM`."""
-        return self._model.new_cache(memory, capacity)
 
     def extend(
         self,

@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.moe import CountedMoE, MoELM
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @runtime_checkable
@@ -39,11 +38,9 @@ class CountedSplit(CountedMoE):
     """Such a mixture seen through the meter. A row that goes through the attention half of a layer is booked as a row
     through the layer; `feed` books its time only, and so does waiting for what another process feeds."""
 
-    def __init__(self, model: Any, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.attention: str = model.attention
-        self.position_operations: int = model.position_operations
-        self.feed_forwards: Sequence[Any] = model.feed_forwards
+    attention: str
+    position_operations: int
+    feed_forwards: Sequence[Any]
 
     def spread(self, cache: KVCache, B: int, capacity: int) -> KVCache:
         """See `SplitLM`."""

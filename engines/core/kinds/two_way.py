@@ -5,12 +5,11 @@ it has all that makes up a layered model, every method for causal models runs on
 (`needs="two-way"`) has `denoise` beside `extend`."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.layered import CountedLayered, LayeredLM
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @runtime_checkable
@@ -35,11 +34,9 @@ class TwoWayLM(LayeredLM, Protocol):
 class CountedTwoWay(CountedLayered):
     """Such a model seen through the meter: a block is a forward like any other, with all its rows."""
 
-    def __init__(self, model: Any, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.mask_id: int = model.mask_id
-        self.block_size: int = model.block_size
-        self.shift: bool = model.shift
+    mask_id: int
+    block_size: int
+    shift: bool
 
     def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
         """See `TwoWayLM`; forbidden tokens get -inf in the rows of their positions."""

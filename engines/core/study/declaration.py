@@ -6,10 +6,7 @@ def dice(p: Params, progress: Progress) -> Study:
 """
 
 import datetime
-import importlib
-import pkgutil
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +18,7 @@ import msgspec
 from engines.core.errors import UserError
 from engines.core.machine import machine
 from engines.core.params import Param, Params, resolve
+from engines.core.registry import Broken, declared_in_modules
 from engines.core.study.record import Study, check_study
 from engines.core.version import versions
 
@@ -90,34 +88,20 @@ def study(
     return lambda compute: DeclaredStudy(info, compute, check)
 
 
-@dataclass(frozen=True)
-class Broken:
-    """A study file that could not be imported or declares none, with the reason."""
-
-    module: str
-    reason: str
-
-
 @lru_cache(maxsize=1)
 def _registry() -> tuple[dict[str, DeclaredStudy], tuple[Broken, ...]]:
     """Walk `engines/studies/*.py` once per process; files with a leading underscore are helpers."""
-    studies, broken = dict[str, DeclaredStudy](), list[Broken]()
-    for module in pkgutil.iter_modules([str(STUDIES)]):
-        if module.name.startswith("_"):
-            continue
-        name = f"engines.studies.{module.name}"
-        try:
-            declared = [x for x in vars(importlib.import_module(name)).values() if isinstance(x, DeclaredStudy)]
-            if not declared:
-                raise ValueError("declares no study")
-            for declaration in declared:
-                if declaration.info.slug in studies:
-                    raise ValueError(f"slug '{declaration.info.slug}' is taken")
-                studies[declaration.info.slug] = declaration
-        except Exception as error:  # a broken file must show, whatever is wrong with it
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
-    return studies, tuple(broken)
+    studies = dict[str, DeclaredStudy]()
+
+    def add(declared: list[DeclaredStudy]) -> None:
+        if not declared:
+            raise ValueError("declares no study")
+        for declaration in declared:
+            if declaration.info.slug in studies:
+                raise ValueError(f"slug '{declaration.info.slug}' is taken")
+            studies[declaration.info.slug] = declaration
+
+    return studies, tuple(declared_in_modules(STUDIES, "engines.studies", DeclaredStudy, add))
 
 
 def list_studies() -> list[StudyInfo]:
@@ -145,8 +129,7 @@ def run_study(
     partial: Partial | None = None,
 ) -> Study:
     """Compute a study. progress(parts done, of all) is called where it takes long; before it partial(make), where what
-    is there by now can be shown: make() is that as a whole record, with a note that says so. Raises UserError for bad
-    inputs."""
+    is there by now can be shown: make() is that as a record with a note. Raises UserError for bad inputs."""
     declaration = get_study(name) if isinstance(name, str) else name
     p = resolve(declaration.info.inputs, inputs, what=f"study '{declaration.info.slug}'")
     if declaration.check:

@@ -117,8 +117,7 @@ class Receipt(Record):
 
 
 class Study(Record):
-    """The whole record. A study's function fills tables, figures, receipts, notes and models; the rest is filled by
-    `run_study`."""
+    """The whole record. A study fills tables, figures, receipts, notes and models; `run_study` fills the rest."""
 
     tables: list[Table]
     figures: list[Figure] = []

@@ -1,5 +1,4 @@
-"""Reading a trace that may come from anywhere: decoded, checked against the schema, then for what types cannot say.
-Nothing in it is trusted."""
+"""Reading a trace that may come from anywhere: checked against the schema, then for what types cannot say."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -66,8 +65,7 @@ class _Probe(msgspec.Struct):
 
 
 def check_consistency(trace: Whole) -> None:
-    """What types cannot say: step numbers in order, every array readable, every position on the board, every token in
-    the table."""
+    """What types cannot say: steps in order, arrays readable, positions on the board, tokens in the table."""
     if len(trace.steps) > MAX_STEPS:
         raise TraceError(f"the trace has {len(trace.steps):,} steps; at most {MAX_STEPS:,} are read")
     known = {piece.id for piece in trace.pieces}
@@ -143,8 +141,7 @@ def _positions(step: Step, records: Mapping[str, Sequence[Sequence[str]]]) -> It
 
 
 def _require_few(steps: Sequence[Step]) -> None:
-    """Intervals of a step, and different names of tracks, roles and options, are as many as tables and pictures
-    take."""
+    """Intervals of a step, and different names of tracks, roles and options, are as few as tables and pictures take."""
     tracks, roles, options = set[str](), set[str](), set[str]()
     for number, step in enumerate(steps):
         if len(step.intervals) > MAX_INTERVALS:

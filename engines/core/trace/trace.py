@@ -66,8 +66,7 @@ class Trace(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Trace:
-        """Read and validate. Raises TraceError with the place of the first fault; never executes or trusts anything in
-        the text."""
+        """Read and validate. Raises TraceError with the place of the first fault; nothing in the text is trusted."""
         trace = decode(text, cls)
         check_consistency(trace)
         return trace

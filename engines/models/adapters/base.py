@@ -1,5 +1,4 @@
-"""What the adapters over transformers models share: weights that stay as they are, where they lie, and the first, slow
-calls made apart."""
+"""What adapters over transformers models share: fixed weights, where they lie, and first, slow calls made apart."""
 
 import time
 from abc import ABC, abstractmethod
@@ -42,13 +41,11 @@ class HFModel(Warmed):
     mergeable = False  # whether `forwards` may run its layers in few calls
     body: Any = None  # which does so; None: transformers' own modules do
 
-    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
-        self.model, self.tokenizer, self.record, self.eos_ids = (
-            model.eval().requires_grad_(False),
-            tokenizer,
-            record,
-            eos_ids,
-        )
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
+    ) -> None:
+        self.model, self.tokenizer = model.eval().requires_grad_(False), tokenizer
+        self.record, self.eos_ids = record, eos_ids
         self.config = model.config.get_text_config()
         self.vocab_size: int = self.config.vocab_size
 
@@ -125,8 +122,7 @@ def check_board(model: Any, length: int) -> None:
 
 
 def shifted(logits: Tensor) -> Tensor:
-    """Rows [..., n, V] moved one to the right; the first keeps its own (step 3c of Fast-dLLM v2's official
-    `generate`)."""
+    """Rows [..., n, V] moved one right, the first stays (step 3c of Fast-dLLM v2's official `generate`)."""
     return torch.cat([logits[..., :1, :], logits[..., :-1, :]], dim=-2)
 
 

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
-from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.layers.slots import SlotCache, check_room
 
@@ -25,22 +24,20 @@ class HFCanvasLM(HFModel):
     """A `DiffusionGemmaForBlockDiffusion` with its tokenizer: see `CanvasLM`. Its vision tower is let go: text needs
     none. Raises UserError for a model that names no end of text, since its canvases would go on for ever."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
+    def __init__(self, model: Any, *given: Any) -> None:
         encoder = model.model.encoder
         encoder.vision_tower = encoder.embed_vision = None
-        super().__init__(model, tokenizer, record, eos_ids)
-        if not eos_ids:
+        super().__init__(model, *given)
+        if not self.eos_ids:
             raise UserError(
-                f"{record.name} does not say which token ends a text; put eos_token_id into its config.json"
-                f"{_candidates(tokenizer, self.vocab_size)}."
+                f"{self.record.name} does not say which token ends a text; put eos_token_id into its config.json"
+                f"{_candidates(self.tokenizer, self.vocab_size)}."
             )
         length = model.config.canvas_length
         self.max_positions = int(self.config.max_position_embeddings)
         if not isinstance(length, int) or not 1 <= length < self.max_positions:
             raise UserError(
-                f"canvas_length={length!r:.60} in the config of {record.name} cannot be; a canvas has 1 to "
+                f"canvas_length={length!r:.60} in the config of {self.record.name} cannot be; a canvas has 1 to "
                 f"{self.max_positions - 1} positions."
             )
         self.canvas_length, self.num_layers = length, self.config.num_hidden_layers

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.core.kinds import Extended, KVCache, Tokenizer
+from engines.core.kinds import Extended, KVCache
 from engines.core.picture import picture_of
-from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.adapters.family import SERVED, most_rows, positions_of
@@ -30,23 +29,19 @@ from engines.models.layers.slots import SlotCache, check_room
 class HFCausalLM(HFModel):
     """A transformers causal model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.num_layers, (self.max_positions, self.rotations_change) = (
-            self.config.num_hidden_layers,
-            positions_of(self.config),
-        )
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        record, self.num_layers = self.record, self.config.num_hidden_layers
+        self.max_positions, self.rotations_change = positions_of(self.config)
         self._layer_types = layer_types(self.config)
         if other := self._layer_types - SERVED:
             raise UserError(
-                f"'{record.name}' is of the type '{model.config.model_type}' and has {', '.join(sorted(other))} "
+                f"'{record.name}' is of the type '{self.model.config.model_type}' and has {', '.join(sorted(other))} "
                 "layers; only full, sliding, local and chunked attention can be run with the cache of keys and "
                 "values here, so choose a Llama- or Qwen-like model."
             )
         self.alibi, self.branches = bool(getattr(self.config, "alibi", False)), True
-        self._most_rows = most_rows(model, self.max_positions)
+        self._most_rows = most_rows(self.model, self.max_positions)
         self._measured_bytes = 0
         self.picture = picture_of(self.config)
 
@@ -180,8 +175,7 @@ class Rows:
 
 
 def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
-    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the
-    numbers cannot be."""
+    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError."""
     if parents is None and n:
         return Rows(held, 0, range(held, held + n), (), True)
     early = len(parents or ()) - n
@@ -220,8 +214,7 @@ def tree_mask(parents: Sequence[int], past: int, dtype: torch.dtype, device: tor
 
 
 def types_by_layer(config: Any) -> list[str]:
-    """The kind of each layer that a transformers config declares: full_attention, sliding_attention, linear_attention
-    ..."""
+    """The kind of each layer that a transformers config declares: full_attention, sliding_attention ..."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
     if "local" in (own := getattr(config, "attention_layers", None) or ()):  # GPT-Neo's words, which are not read there

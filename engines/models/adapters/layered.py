@@ -17,8 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from engines.core.errors import UserError
-from engines.core.kinds import Extended, KVCache, Taps, Tokenizer
-from engines.core.trace import ModelRecord
+from engines.core.kinds import Extended, KVCache, Taps
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
 from engines.models.layers.packed import PackedLinear, WidenedLinear, pack_linear
@@ -32,20 +31,17 @@ MASKS: dict[str, Any] = {
 
 
 class HFLayeredLM(HFCausalLM):
-    """A transformers causal model of such a family, with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an
-    answer."""
+    """Such a transformers model with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an answer."""
 
     mergeable = True
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        body = model.base_model
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        body = self.model.base_model
         self._embedding, self._norm, self._rotary = body.embed_tokens, body.norm, body.rotary_emb
         self._layers = list(body.layers)[: self.num_layers]
         self._types = types_by_layer(self.config)
-        self._head, self._dtype = model.get_output_embeddings(), model.dtype
+        self._head, self._dtype = self.model.get_output_embeddings(), self.model.dtype
         self._heads = WeakTensorKeyDictionary()  # the rows of the head by vocabulary; weights only, never a run's state
 
     @property

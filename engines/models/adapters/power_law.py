@@ -10,61 +10,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.core.kinds import KVCache, Tokenizer
+from engines.core.kinds import KVCache
 from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
-from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_position
-from engines.models.layers.slots import SlotLayer, check_crop, check_room
+from engines.models.layers.slots import SlotCache, check_room
 from engines.models.networks.pldr import attend
 
 
-class PowerLawCache:
+class PowerLawCache(SlotCache):
     """Keys and values of every layer, and A [1, h, d, d], which the first rows leave and no later one changes."""
 
     def __init__(self, layers: int, capacity: int) -> None:
-        self.rows, self.capacity = [SlotLayer(capacity) for _ in range(layers)], capacity
+        super().__init__(layers, capacity)
         self.A: list[Tensor | None] = [None] * layers
-
-    @property
-    def length(self) -> int:
-        """Positions that it holds."""
-        return self.rows[0].length
-
-    def crop(self, length: int) -> None:
-        """Forget everything from position `length` on; A stays. Raises ValueError if there is less."""
-        check_crop(self.length, length)
-        for layer in self.rows:
-            layer.crop(length)
-
-    def keep(self, base: int, rows: Sequence[int]) -> None:
-        """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending)."""
-        for layer in self.rows:
-            layer.keep(base, torch.as_tensor(rows, dtype=torch.long))
 
 
 class HFPowerLawLM(HFModel):
     """A `PLDRForCausalLM` with its tokenizer: see `PowerLawLM`."""
 
-    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.max_positions = int(self.config.max_position_embeddings)
-
-    @property
-    def num_layers(self) -> int:
-        """L."""
-        return int(self.config.num_hidden_layers)
-
-    @property
-    def position_bytes(self) -> int:
-        """Bytes of the keys and values of one position in all layers."""
-        return 2 * self.num_layers * int(self.config.hidden_size) * int(self.model.dtype.itemsize)
-
-    @property
-    def operator_bytes(self) -> int:
-        """Bytes of A_LM and G_LM of all layers, whatever the length: 2 L h d^2 numbers."""
-        c = self.config
-        return 2 * self.num_layers * c.hidden_size**2 // c.num_attention_heads * int(self.model.dtype.itemsize)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        c, size = self.config, int(self.model.dtype.itemsize)
+        self.max_positions, self.num_layers = int(c.max_position_embeddings), int(c.num_hidden_layers)
+        self.position_bytes = 2 * self.num_layers * c.hidden_size * size  # of keys and values in all layers
+        # of A_LM and G_LM of all layers, whatever the length: 2 L h d^2 numbers
+        self.operator_bytes = 2 * self.num_layers * c.hidden_size**2 // c.num_attention_heads * size
 
     def _first_calls(self) -> None:
         cache = self.new_cache(4)
@@ -85,8 +56,7 @@ class HFPowerLawLM(HFModel):
         *,
         last_only: bool = True,
     ) -> Deduced:
-        """See `PowerLawLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError for no
-        token or a G of another shape."""
+        """See `PowerLawLM`. Raises UserError for want of room, ValueError for no token or a G of another shape."""
         assert cache is None or isinstance(cache, PowerLawCache)
         ids, past = self._ids(tokens), cache.length if cache is not None else 0
         self._check(ids.shape[1], past, cache, G)
@@ -97,7 +67,7 @@ class HFPowerLawLM(HFModel):
         for i, layer in enumerate(self.model.model.layers):
             q, k, v = layer.attention.project(x, past)
             if cache is not None:
-                k, v = cache.rows[i].update(k, v)
+                k, v = cache.layers[i].update(k, v)
             if G is None:
                 start = time.perf_counter()
                 A = cache.A[i] if cache is not None else None

@@ -24,10 +24,34 @@ END, SHORTEST = 0, 2  # the end mark; letters of a word, at least
 POSITIONS = 4096  # no position of the board is learnt: this only bounds it
 
 
-class LetterTokenizer:
-    """Token 0 is the end mark, token i the i-th letter. A prompt is one word."""
+class SignTokenizer:
+    """Token 0 is the end mark, token i the i-th sign."""
+
+    between = ""  # two signs in a text
+
+    def __init__(self, signs: Sequence[str]) -> None:
+        self.signs = signs
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The signs of ids; the end mark and ids that stand for nothing are left out."""
+        return self.between.join(self.signs[i - 1] for i in ids if END < i <= len(self.signs))
+
+    def piece(self, token: int) -> Piece:
+        """A sign, or <end>."""
+        if END < token <= len(self.signs):
+            return Piece(token, self.signs[token - 1])
+        return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
+
+    def vocabulary(self) -> dict[int, str]:
+        """What each id stands for."""
+        return {i: self.piece(i).text for i in range(len(self.signs) + 1)}
+
+
+class LetterTokenizer(SignTokenizer):
+    """Its signs are letters. A prompt is one word."""
 
     def __init__(self, letters: str, longest: int) -> None:
+        super().__init__(letters)
         self.letters, self.longest = letters, longest
 
     def encode_prompt(self, text: str) -> list[int]:
@@ -54,21 +78,9 @@ class LetterTokenizer:
             raise UserError(f"this reader has no token for '{bad}'; its tokens are the letters {self.letters}.")
         return [1 + self.letters.index(letter) for letter in text]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The letters of ids; the end mark and ids that stand for nothing are left out."""
-        return "".join(self.letters[i - 1] for i in ids if END < i <= len(self.letters))
-
     def piece(self, token: int) -> Piece:
         """A letter, <end>, or a block of a picture."""
-        if token in PICTURES.ids:
-            return Piece(token, "<block>", "special")
-        if END < token <= len(self.letters):
-            return Piece(token, self.letters[token - 1])
-        return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
-
-    def vocabulary(self) -> dict[int, str]:
-        """What each id stands for."""
-        return {i: self.piece(i).text for i in range(len(self.letters) + 1)}
+        return Piece(token, "<block>", "special") if token in PICTURES.ids else super().piece(token)
 
 
 @dataclass

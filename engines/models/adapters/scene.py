@@ -10,19 +10,16 @@ from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
 from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.scene import Looked
-from engines.core.trace import ModelRecord, Piece
+from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed
-from engines.models.adapters.reader import POSITIONS, WrittenCache, loading
+from engines.models.adapters.reader import END, POSITIONS, SignTokenizer, WrittenCache, loading
 from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
 
-END = 0
 
+class CaptionTokenizer(SignTokenizer):
+    """Its signs are the words of captions."""
 
-class CaptionTokenizer:
-    """Token 0 is the end mark, token i the i-th word of captions."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = list(words)
+    between = " "
 
     def encode_prompt(self, text: str) -> list[int]:
         """The words of a caption. Raises UserError for a word that no caption has."""
@@ -30,23 +27,9 @@ class CaptionTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of words with blanks between them. Raises UserError for any other."""
-        if bad := next((word for word in text.split() if word not in self.words), None):
-            raise UserError(f"this captioner has no word '{bad[:40]}'; its words are {', '.join(self.words[:12])} ...")
-        return [SPECIAL + self.words.index(word) for word in text.split()]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The words of ids; the end mark and ids that stand for nothing are left out."""
-        return " ".join(self.words[i - SPECIAL] for i in ids if END < i < len(self.words) + SPECIAL)
-
-    def piece(self, token: int) -> Piece:
-        """A word, or <end>."""
-        if END < token < len(self.words) + SPECIAL:
-            return Piece(token, self.words[token - SPECIAL])
-        return Piece(token, "<end>" if token == END else f"<unused {token}>", "special")
-
-    def vocabulary(self) -> dict[int, str]:
-        """What each id stands for."""
-        return {i: self.piece(i).text for i in range(len(self.words) + SPECIAL)}
+        if bad := next((word for word in text.split() if word not in self.signs), None):
+            raise UserError(f"this captioner has no word '{bad[:40]}'; its words are {', '.join(self.signs[:12])} ...")
+        return [SPECIAL + self.signs.index(word) for word in text.split()]
 
 
 class HFSceneEye(Warmed):

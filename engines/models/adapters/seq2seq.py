@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from engines.core.errors import UserError
-from engines.core.kinds import Encoded, Extended, KVCache, Mark, Tokenizer
+from engines.core.kinds import Encoded, Extended, KVCache, Mark
 from engines.core.meter import synchronise
-from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.layers.slots import SlotCache, check_room
 
@@ -30,8 +29,7 @@ POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this
 
 @dataclass(frozen=True)
 class EncoderMemory:
-    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of every decoder
-    layer."""
+    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of all decoder layers."""
 
     hidden: Tensor
     cross: DynamicCache
@@ -43,8 +41,7 @@ class EncoderMemory:
 
 
 class DecoderCache(EncoderDecoderCache):
-    """The decoder's own rows in slots, beside one memory. Counts positions of the board, as `Seq2SeqLM` says: row 0
-    stands at `base` = m - 1."""
+    """The decoder's own rows, beside a memory. Counts as `Seq2SeqLM` says: row 0 stands at `base` = m - 1."""
 
     def __init__(self, memory: EncoderMemory, layers: int, capacity: int) -> None:
         if capacity < memory.length:
@@ -60,8 +57,7 @@ class DecoderCache(EncoderDecoderCache):
         return self.base + self.self_attention_cache.length
 
     def crop(self, length: int) -> None:
-        """Forget everything from position `length` on. Raises ValueError if there is less, or for a position of the
-        prompt."""
+        """Forget everything from position `length` on. Raises ValueError for less, or for one of the prompt."""
         if not self.base <= length <= self.length:
             raise ValueError(
                 f"the cache holds {self.length} positions, {self.base} of them from the encoder; it cannot be cropped "
@@ -70,8 +66,7 @@ class DecoderCache(EncoderDecoderCache):
         self.self_attention_cache.crop(length - self.base)
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError for
-        rows it does not hold."""
+        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError."""
         self.self_attention_cache.keep(base - self.base, rows)
 
 
@@ -81,22 +76,24 @@ class EncoderDecoder(HFModel):
     encoder_layers: int
     decoder_layers: int
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        if model.config.decoder_start_token_id is None:
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        if self.model.config.decoder_start_token_id is None:
             raise UserError(
-                f"{record.name} does not say what its decoder starts with; give decoder_start_token_id in its "
+                f"{self.record.name} does not say what its decoder starts with; give decoder_start_token_id in its "
                 "config.json."
             )
-        self.start_id = model.config.decoder_start_token_id
+        self.start_id = self.model.config.decoder_start_token_id
 
     @property
     @abstractmethod
+    def _width(self) -> int:
+        """Numbers of a row of keys, all heads together."""
+
+    @property
     def position_bytes(self) -> int:
-        """Bytes of keys and values that a token takes in the decoder's layers, one of the prompt (cross-attention) as
-        one of the answer."""
+        """Bytes of keys and values that a token takes in the decoder's layers (and in cross-attention)."""
+        return 2 * self.decoder_layers * self._width * int(self.model.dtype.itemsize)
 
     @property
     def weights(self) -> dict[str, int]:
@@ -132,8 +129,7 @@ class EncoderDecoder(HFModel):
 
     @abstractmethod
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
-        """Rows [1, n] to [1, n, d] before the output layer, and what the last layer took in of the prompt, [h, n, m],
-        if it is asked for."""
+        """Rows [1, n] to [1, n, d] before the output layer; if asked for, attention [h, n, m] of the last layer."""
 
     def _first_calls(self) -> None:
         cache = self.new_cache(self.encode([self.start_id] * 4), 8)
@@ -176,8 +172,7 @@ class EncoderDecoder(HFModel):
         attention: bool = False,
         marks: list[Mark] | None = None,
     ) -> Extended:
-        """See `Seq2SeqLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError if there
-        are none."""
+        """See `Seq2SeqLM`. Raises UserError where rows have no room, ValueError if there are none."""
         assert isinstance(cache, DecoderCache)
         ids = self._ids(tokens)
         n = ids.shape[1]
@@ -228,10 +223,8 @@ class HFSeq2SeqLM(EncoderDecoder):
         self._cross = [block.layer[1].EncDecAttention for block in self.model.decoder.block]
 
     @property
-    def position_bytes(self) -> int:
-        """See `EncoderDecoder`."""
-        c = self.config
-        return int(2 * self.decoder_layers * c.num_heads * c.d_kv * self.model.dtype.itemsize)
+    def _width(self) -> int:
+        return int(self.config.num_heads * self.config.d_kv)
 
     def _encoder(self) -> Sequence[nn.Module]:
         return list(self.model.encoder.block)
@@ -279,9 +272,8 @@ class MuSeq2SeqLM(EncoderDecoder):
         self.max_positions = self.model.config.max_position_embeddings
 
     @property
-    def position_bytes(self) -> int:
-        """See `EncoderDecoder`."""
-        return int(2 * self.decoder_layers * self.config.hidden_size * self.model.dtype.itemsize)
+    def _width(self) -> int:
+        return int(self.config.hidden_size)
 
     def _encoder(self) -> Sequence[nn.Module]:
         return list(self.model.encoder)

@@ -15,13 +15,10 @@ class HFMoELM(HFLayeredLM):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.mixtures = tuple(mixture(i, layer.mlp) for i, layer in enumerate(self._layers) if has_router(layer.mlp))
-
-
-def has_router(part: nn.Module) -> bool:
-    """Whether a feed-forward part is a mixture: its router is a module called gate with a row for each expert."""
-    gate = getattr(part, "gate", None)
-    return isinstance(gate, nn.Module) and getattr(gate, "weight", None) is not None
+        parts = [(i, layer.mlp) for i, layer in enumerate(self._layers)]
+        gates = [getattr(part, "gate", None) for _, part in parts]  # of a mixture: a module with a row for each expert
+        routed = [isinstance(gate, nn.Module) and getattr(gate, "weight", None) is not None for gate in gates]
+        self.mixtures = tuple(mixture(*entry) for entry, has in zip(parts, routed, strict=True) if has)
 
 
 def mixture(layer: int, part: Any) -> Mixture:

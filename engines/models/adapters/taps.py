@@ -20,9 +20,8 @@ ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds 
 
 
 def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.Module:
-    """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
-    sparse one no channels). config: one that names another attention function. Raises UserError for a layer of a model
-    that is spread over devices."""
+    """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a sparse
+    one no channels). config: of another attention function. Raises UserError for a layer of a spread model."""
     if not taps.inside(number):
         return layer
     if hasattr(layer, "_hf_hook"):
@@ -42,7 +41,7 @@ def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.
     if taps.attention:
         _tap_attention(twin, number, taps.attention)
     if taps.channels and hasattr(twin.mlp, "down_proj"):
-        _tap_channels(twin, number, taps.channels)
+        _tap_rows(_own(_own(twin, "mlp"), "down_proj"), number, taps.channels)
     if taps.linear:
         _tap_linear(twin, number, taps.linear)
     if taps.router and hasattr(twin.mlp, "gate"):
@@ -53,8 +52,7 @@ def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.
 
 
 def _copy(module: nn.Module) -> nn.Module:
-    """A shallow copy with tables of its own: children can be exchanged and hooks be added without touching the
-    original."""
+    """A shallow copy with tables of its own: exchanging children and adding hooks leaves the original."""
     twin = copy.copy(module)
     for name in ("_modules", "_forward_hooks", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
         setattr(twin, name, copy.copy(getattr(module, name)))
@@ -80,14 +78,6 @@ def _tap_rows(module: nn.Module, number: int, tap: Callable[[int, Tensor], Tenso
         return ((new, *given[1:]), named) if given else (given, named | {"hidden_states": new})
 
     module.register_forward_pre_hook(hand_out, with_kwargs=True)
-
-
-def _tap_channels(layer: nn.Module, number: int, channels: Callable[[int, Tensor], Tensor | None]) -> None:
-    def hand_out(_module: nn.Module, given: tuple[Any, ...]) -> Any:
-        new = channels(number, given[0][0])
-        return None if new is None else (new.to(given[0].dtype)[None],)
-
-    _own(_own(layer, "mlp"), "down_proj").register_forward_pre_hook(hand_out)
 
 
 def _tap_linear(layer: nn.Module, number: int, linear: Callable[[int, str, Tensor, Tensor], Tensor | None]) -> None:
@@ -132,8 +122,7 @@ def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], Non
 
 
 def _tap_attention(layer: nn.Module, number: int, attention: Callable[[AttentionInputs], Tensor | None]) -> None:
-    """The attention module's copy looks its function up under our name, and finds the real one and the tap on
-    itself."""
+    """The attention's copy looks its function up under our name and finds the real one and the tap on itself."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     twin: Any = _own(layer, "self_attn")

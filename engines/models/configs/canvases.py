@@ -1,5 +1,4 @@
-"""What the config.json of a DiffusionGemma asks for: the stock class of transformers, without the layers of its vision
-tower."""
+"""What the config.json of a DiffusionGemma asks for: transformers' own class, without a vision tower's layers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -119,11 +119,8 @@ LAYERED = (  # the model types whose stock causal class is embedding, layers, no
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
     *("block_ffn", "four_attentions", "plain_decoder", "scene_text", "ultra_mem"),
 )
-ROUTED = (  # those whose layers have routers
-    *("mixtral", "olmoe", "qwen2_moe", "qwen3_moe"),
-    *("block_ffn", "four_attentions"),
-)
-SPLIT = ("four_attentions",)  # those whose layers come apart
+ROUTED = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe", "block_ffn", "four_attentions")  # their layers have routers
+FURTHER: dict[str, tuple[str, ...]] = {"layered": LAYERED, "moe": ROUTED, "split": ("four_attentions",)}
 MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 
 
@@ -185,21 +182,20 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
     block = raw.get("block_size") if raw.get("is_causal") is False else raw.get("bd_size")
     if raw.get("two_way") and model_type in LAYERED:
         asked = {"mask_id": mask_id, "shift": shift, "block_size": raw.get("block_size") or 32}
-        return Plan("causal", "AutoModelForCausalLM", layered=True, two_way=True, **asked)
+        return Plan("causal", "AutoModelForCausalLM", also=("layered", "two-way"), **asked)
     if block:
         return Plan("block", "AutoModelForCausalLM", mask_id=mask_id, shift=shift, block_size=block)
     if any(a.endswith("ForMaskedLM") for a in architectures):
         return Plan("masked", "AutoModelForMaskedLM", mask_id=mask_id, shift=shift)
     if raw.get("is_causal") is False:
         return Plan("masked", "AutoModelForCausalLM", mask_id=mask_id, shift=shift)
-    layered, moe, split = (model_type in types for types in (LAYERED, ROUTED, SPLIT))
-    memory = model_type in MEMORISING and bool(raw.get("slots_read"))
-    return Plan("causal", "AutoModelForCausalLM", layered=layered, moe=moe, split=split, memory=memory)
+    also = [kind for kind, types in FURTHER.items() if model_type in types]
+    also += ["memory"] if model_type in MEMORISING and raw.get("slots_read") else []
+    return Plan("causal", "AutoModelForCausalLM", also=tuple(also))
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:
-    """Raise UserError unless these keys of a config are unset or have the value given; None and False are the same
-    switch."""
+    """Raise UserError unless these keys of a config are unset or as given; None and False are one switch."""
     for key, wanted in switches.items():
         if (raw.get(key, wanted) or None) != (wanted or None):
             raise UserError(
@@ -237,8 +233,7 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
 
 
 def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
-    """LLaDA-MoE: norms of queries and keys per head, softmax routing whose best weights are not renormalised; some
-    layers may be dense."""
+    """LLaDA-MoE: norms of queries and keys per head, softmax routing not renormalised; some layers may be dense."""
     _require(raw, name, LLADA_MOE_MUST_BE, "Qwen3-MoE")
     layers, sparse = raw["num_hidden_layers"], raw.get("moe_layer_freq") or 1
     if not isinstance(sparse, list):
@@ -313,16 +308,14 @@ def _nemotron(raw: Mapping[str, Any], name: str) -> Plan:
         mask_id=raw.get("mask_token_id"),
         shift=raw.get("dlm_type", "llada") != "llada",
         block_size=raw.get("block_size") or 32,
-        layered=True,
-        two_way=True,
+        also=("layered", "two-way"),
         ends=True,
     )
 
 
 def _a2d(raw: Mapping[str, Any], name: str) -> Plan:
-    """Tiny-A2D (dllm): a Llama or Qwen that was causal once, without a causal mask, rows not shifted. One type for the
-    masked models and the block models: only a block size, or the name, tells which it is. The mask is the
-    tokenizer's."""
+    """Tiny-A2D (dllm): a Llama or Qwen that was causal once, without a causal mask, unshifted. Masked and block models
+    have one type: only a block size, or the name, tells which it is. The mask is the tokenizer's."""
     stock, block = A2D[str(raw["model_type"])], raw.get("block_size") or A2D_BLOCK * ("bd3lm" in name.lower())
     return Plan(
         "block" if block else "masked",

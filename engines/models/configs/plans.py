@@ -13,8 +13,8 @@ class Plan:
 
     mask_id, shift: of the masked, block and two-way kinds; block_size: positions per block of the latter two.
     chat: what a chat template is given beside the turn. ends: whether a token that ends an answer has to be known.
-    layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
-    come apart; memory: one whose layers have memories; two_way: one that fills blocks, too."""
+    also: of a causal model, what more it is: layered (it runs layer by layer), moe (its layers have routers), split
+    (they come apart), memory (they have memories), two-way (it fills blocks, too)."""
 
     kind: str
     model_class: str
@@ -27,16 +27,11 @@ class Plan:
     mask_id: int | None = None
     shift: bool = False
     block_size: int = 0
-    layered: bool = False
-    moe: bool = False
-    split: bool = False
-    memory: bool = False
-    two_way: bool = False
+    also: tuple[str, ...] = ()
     chat: Mapping[str, Any] = field(default_factory=dict)
     ends: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """All kinds that the model satisfies."""
-        further = {"layered": self.layered, "moe": self.moe, "split": self.split, "memory": self.memory}
-        return (self.kind, *(name for name, has in (further | {"two-way": self.two_way}).items() if has))
+        return self.kind, *self.also

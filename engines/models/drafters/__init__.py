@@ -12,6 +12,7 @@ import copy
 import json
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,39 +36,36 @@ def load_drafter(
     """The drafter of a folder or hub id, for a loaded target, in its type and on its device.
 
     force: take it although it names another target. Raises UserError, with what to do, for a format that is not known,
-    tensors that are missing, left over, of another shape or no numbers, and a target that it was not made for; then
-    nothing is loaded."""
+    tensors missing, left over, of another shape or no numbers, and a target that it was not made for."""
     checkpoint = find(id_or_folder, revision)
     warning, other = _other_target(checkpoint, target)
     if other and not force:
         raise UserError(f"{warning}; load that target, or take the drafter all the same with --force (force=True).")
     config, record = json.dumps(checkpoint.config, sort_keys=True), target.record
     of_target = (record.sha256, record.dtype, record.device, str(getattr(target, "config", "")))
-    key = (str(stamp(checkpoint.files)), checkpoint.sha256, config, *of_target)
-    if key in _loaded:
-        _loaded.move_to_end(key)
-        return _loaded[key]
-    drafter = _read(checkpoint, target)
-    if warning:
-        taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
-        drafter.notes.insert(0, f"{warning}, {taken}.")
-    _keep(key, drafter)
-    return drafter
+
+    def read() -> Drafter:
+        drafter = _read(checkpoint, target)
+        if warning:
+            taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
+            drafter.notes.insert(0, f"{warning}, {taken}.")
+        return drafter
+
+    return _kept((str(stamp(checkpoint.files)), checkpoint.sha256, config, *of_target), read)
 
 
 def trained_drafter(part: Part, target: Any) -> Drafter:
     """A part that was trained here and stored under a published format's names, its card holding the `config`: computed
     by what computes that format. Raises UserError as `load_drafter`."""
     record = target.record
-    key = (part.name, part.sha256, record.sha256, record.dtype, record.device)
-    if key in _loaded:
-        _loaded.move_to_end(key)
-    else:
+
+    def read() -> Drafter:
         held = {name: tensor for name, tensor in part.tensors.items() if name not in MARKS}
         drafter = _read(Checkpoint(Path(), part.name, "", part.card["config"], (), part.sha256, held), target)
         drafter.trained_here, drafter.licence = True, str(part.card.get("licence", ""))
-        _keep(key, drafter)
-    return _loaded[key]
+        return drafter
+
+    return _kept((part.name, part.sha256, record.sha256, record.dtype, record.device), read)
 
 
 def with_drafter(target: Any, drafter: Drafter) -> Any:
@@ -85,20 +83,15 @@ def with_drafter(target: Any, drafter: Drafter) -> Any:
 
 def format_of(checkpoint: Checkpoint) -> type[Drafter]:
     """The class that computes a checkpoint. Raises UserError where no format is like it."""
-    from engines.models.drafters import dflash, eagle, eagle3, heads, mtp
+    from engines.models.drafters import dflash, eagle, heads, mtp
 
-    formats: list[tuple[Any, type[Drafter]]] = [
-        (eagle3.is_peagle, eagle3.PEagle),
-        (eagle3.is_eagle3, eagle3.Eagle3),
-        (mtp.is_mtp, mtp.MTP),
-        (dflash.is_dflash, dflash.DFlash),
-        (heads.is_hydra, heads.Hydra),
-        (heads.is_medusa, heads.Medusa),
-        (eagle.is_eagle, eagle.Eagle),
-    ]
-    drafter_class = next((made for like, made in formats if like(checkpoint.config, checkpoint.shapes)), None)
+    formats: tuple[type[Drafter], ...] = (
+        *(eagle.PEagle, eagle.Eagle3, mtp.MTP, dflash.DFlash),
+        *(heads.Hydra, heads.Medusa, eagle.Eagle),
+    )
+    drafter_class = next((made for made in formats if made.like(checkpoint.shapes)), None)
     if drafter_class is None:
-        known = ", ".join(made.title for _, made in formats)
+        known = ", ".join(made.title for made in formats)
         first = ", ".join(sorted(checkpoint.shapes)[:3])
         raise UserError(
             f"'{checkpoint.name}' is not a drafter of a known format: its tensors are {first} ...; known are {known}."
@@ -106,10 +99,11 @@ def format_of(checkpoint: Checkpoint) -> type[Drafter]:
     return drafter_class
 
 
-def _keep(key: tuple[str, ...], drafter: Drafter) -> None:
-    _loaded[key] = drafter
+def _kept(key: tuple[str, ...], read: Callable[[], Drafter]) -> Drafter:
+    _loaded[key] = _loaded.pop(key) if key in _loaded else read()
     while len(_loaded) > KEPT:
         _loaded.popitem(last=False)
+    return _loaded[key]
 
 
 def loaded() -> list[Drafter]:
@@ -131,21 +125,14 @@ def _read(checkpoint: Checkpoint, target: Any) -> Drafter:
     return drafter
 
 
-def _named_target(checkpoint: Checkpoint) -> str:
-    """The hub id of the target that a drafter names; "" where it names none. A path on its author's disk names
-    nothing."""
+def _other_target(checkpoint: Checkpoint, target: Any) -> tuple[str, bool]:
+    """(what to say where a drafter names another target than this, whether it is surely another). A drafter names a hub
+    id: its author's path names nothing. A folder has none, so its name alone proves nothing."""
     held = checkpoint.config.get("speculators_config")
     verifier = held.get("verifier") if isinstance(held, dict) else None
     own = verifier.get("name_or_path") if isinstance(verifier, dict) else None
-    named = own or checkpoint.config.get("base_model_name_or_path")
-    return named if isinstance(named, str) and HUB_ID.fullmatch(named) else ""
-
-
-def _other_target(checkpoint: Checkpoint, target: Any) -> tuple[str, bool]:
-    """(what to say where a drafter names a target and this may be another one, whether it is). A folder has no hub id,
-    so its name alone proves nothing."""
-    named, given = _named_target(checkpoint), target.record.name
-    if not named or _plain(named) == _plain(given):
+    named, given = own or checkpoint.config.get("base_model_name_or_path"), target.record.name
+    if not isinstance(named, str) or not HUB_ID.fullmatch(named) or _plain(named) == _plain(given):
         return "", False
     message = f"'{checkpoint.name}' was made for {named}, and the target is {given}"
     return message, bool(HUB_ID.fullmatch(given)) or given in EMBEDDED

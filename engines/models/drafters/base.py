@@ -22,7 +22,7 @@ from engines.models.drafters.tensors import Tensors
 
 if TYPE_CHECKING:
     from engines.core.meter import Meter
-    from engines.models.drafters.files import Checkpoint
+    from engines.models.drafters.files import Checkpoint, Shapes
 
 __all__ = ["RAW", "CountedDrafter", "Drafter", "RowDrafter", "width_of"]
 
@@ -38,6 +38,11 @@ class Drafter:
     title: ClassVar[str]
     layers = 0  # decoder layers that a row goes through
     k = 0
+
+    @staticmethod
+    def like(shapes: Shapes) -> bool:
+        """Whether these are the tensors of the format, by name."""
+        raise NotImplementedError
 
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         self.name, self.sha256, self.revision = checkpoint.name, checkpoint.sha256, checkpoint.revision
@@ -145,8 +150,7 @@ class RowDrafter(Drafter):
 
 
 class CountedDrafter:
-    """A drafter seen through the meter of a run: a pass is a forward of the role "draft", its rows times its layers are
-    the draft's work."""
+    """A drafter seen through a run's meter: a pass is a forward of "draft", rows times layers are its work."""
 
     def __init__(self, drafter: Drafter, target: Any, meter: Meter) -> None:
         self.drafter, self.target, self._meter = drafter, target, meter
@@ -166,14 +170,8 @@ class CountedDrafter:
     def call(self, fed: int, compute: Any) -> Any:
         """A pass of the drafter on the run's clock: `fed` rows through all its layers."""
         with torch.no_grad():
-            return self._meter.call(
-                "draft",
-                self.drafter.target.device,
-                fed,
-                compute,
-                layer_rows=fed * self.drafter.layers,
-                forward=False,
-            )
+            rows, device = fed * self.drafter.layers, self.drafter.target.device
+            return self._meter.call("draft", device, fed, compute, layer_rows=rows, forward=False)
 
     def logits(self, h: Tensor, predicts: Sequence[int] | int) -> Tensor:
         """Logits [n, v] in float32 of what the head reads, [n, d]: the drafter's own head, or the target's. predicts:
@@ -185,13 +183,10 @@ class CountedDrafter:
 
     def forward(self, compute: Any, predicts: Sequence[int] | int) -> Tensor:
         """Logits [n, v] in float32 that `compute` gives: one forward of the draft. predicts: as in `logits`."""
-        vocabulary = self.drafter.vocabulary
         with torch.no_grad():
             z: Tensor = self._meter.call("draft", self.drafter.target.device, 0, lambda: compute().float())
         if self._meter.forbidden:
-            at = range(predicts, predicts + len(z)) if isinstance(predicts, int) else predicts
-            columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}
-            forbid(z, at, self._meter.forbidden, columns)
+            forbid(z, predicts, self._meter.forbidden, self.drafter.vocabulary)
         return z
 
     def tokens(self, columns: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, Drafter
 from engines.models.drafters.configs import layer_config
-from engines.models.drafters.files import Checkpoint
+from engines.models.drafters.files import Checkpoint, Shapes
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count, integer, token_id
 
@@ -24,6 +24,12 @@ class DFlash(Drafter):
     """A block drafter. block: its length, the newest token included; it drafts one less."""
 
     format, title = "dflash-block", "DFlash"
+
+    @staticmethod
+    def like(shapes: Shapes) -> bool:
+        """A norm of the context beside layers that have their own."""
+        names = ("hidden_norm.weight", "fc.weight", "layers.0.input_layernorm.weight")
+        return all(name in shapes for name in names)
 
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         super().__init__(checkpoint, target, t)
@@ -100,8 +106,3 @@ class DFlash(Drafter):
 
         out: Tensor = run.call(b, compute)
         return out[1:]
-
-
-def is_dflash(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether these are DFlash's tensors: a norm of the context beside layers that have their own."""
-    return "hidden_norm.weight" in shapes and "fc.weight" in shapes and "layers.0.input_layernorm.weight" in shapes

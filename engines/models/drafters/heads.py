@@ -4,7 +4,6 @@
 The files count: published Medusa configs say 2 heads where there are 5."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import CountedDrafter, Drafter
-from engines.models.drafters.files import Checkpoint
+from engines.models.drafters.files import Checkpoint, Shapes
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count
 
@@ -21,16 +20,17 @@ INSIDE = "medusa_head."  # Medusa-1.0: heads in the files of a target that was t
 BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.weight")
 
 
-class Heads(Drafter):
-    """K heads; head i guesses the token i + 2 places behind the state, the target's own head the next one."""
-
-    heads = 0
-
-
-class Medusa(Heads):
-    """x + SiLU(W x + b), once or more, then an output head of its own or the target's. All heads read one state."""
+class Medusa(Drafter):
+    """x + SiLU(W x + b), once or more, then an output head of its own or the target's. All heads read one state; head i
+    guesses the token i + 2 places behind it, the target's own head the next one."""
 
     format, title, layers = "medusa-heads", "Medusa heads", 0
+
+    @staticmethod
+    def like(shapes: Shapes) -> bool:
+        """Blocks and heads, in one of three forms."""
+        firsts = ("0.0.linear.weight", f"{INSIDE}0.0.linear.weight", "blocks.0.layers.0.weight")
+        return any(name in shapes for name in firsts)
 
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         super().__init__(checkpoint, target, t)
@@ -75,7 +75,8 @@ class Medusa(Heads):
             return run.logits(features, range(at, at + K))
 
         def compute() -> Tensor:
-            return cat([F.linear(self._through(i, h[None]), head) for i, head in enumerate(self._heads(K))])
+            heads = [head for head in self.own_heads[:K] if head is not None]  # one for each of them, or none
+            return cat([F.linear(self._through(i, h[None]), head) for i, head in enumerate(heads)])
 
         return run.forward(compute, range(at, at + K))
 
@@ -84,16 +85,17 @@ class Medusa(Heads):
             x = x + F.silu(F.linear(x, weight, bias))
         return x
 
-    def _heads(self, K: int) -> list[Tensor]:
-        """Their own output heads; a checkpoint has one for each of them, or none."""
-        return [head for head in self.own_heads[:K] if head is not None]
 
-
-class Hydra(Heads):
+class Hydra(Drafter):
     """Head i reads the state and the embeddings of the next token and of i guesses; Hydra++ (prefix-mlp) makes the
     state by one more decoder layer over the target's states of the whole text."""
 
     format, title = "hydra-heads", "Hydra heads"
+
+    @staticmethod
+    def like(shapes: Shapes) -> bool:
+        """Its MLPs are among them."""
+        return any(name.startswith("hydra_mlp.0.") for name in shapes)
 
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         super().__init__(checkpoint, target, t)
@@ -152,8 +154,7 @@ class Hydra(Heads):
         return Pasts(self.layers)
 
     def state(self, run: CountedDrafter, states: Tensor, pasts: Pasts) -> Tensor:
-        """The state [d] that the heads read, from states [n, d] of new text: its last one, or what the prefix layer
-        makes of them."""
+        """The state [d] that the heads read, from states [n, d] of new text: the last, or the prefix layer's."""
         if not self.prefix:
             last: Tensor = states[-1]
             return last
@@ -184,15 +185,3 @@ class Hydra(Heads):
             return F.linear(y, weight, bias)
 
         return run.forward(compute, [at] * n)
-
-
-def is_medusa(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether these are Medusa's heads, in one of three forms."""
-    return (
-        "0.0.linear.weight" in shapes or f"{INSIDE}0.0.linear.weight" in shapes or "blocks.0.layers.0.weight" in shapes
-    )
-
-
-def is_hydra(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether these are Hydra's heads."""
-    return any(name.startswith("hydra_mlp.0.") for name in shapes)

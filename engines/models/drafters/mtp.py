@@ -5,7 +5,6 @@ and Qwen3.5 (`mtp.`).
 A row is fc [norm(e); norm(h)], embedding first; a decoder layer; a final norm. The target's head and the next row read
 what is behind that norm. h is the target's state behind its own final norm, as Qwen's engines feed it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, cat
@@ -14,7 +13,7 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RowDrafter
 from engines.models.drafters.configs import layer_config
-from engines.models.drafters.files import Checkpoint
+from engines.models.drafters.files import Checkpoint, Shapes
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count
 
@@ -26,6 +25,11 @@ class MTP(RowDrafter):
     """One MTP layer."""
 
     format, title, layers = "mtp-layer", "MTP layer", 1
+
+    @staticmethod
+    def like(shapes: Shapes) -> bool:
+        """An MTP layer is among them."""
+        return "mtp.fc.weight" in shapes or "mtp_layers.0.input_proj.weight" in shapes
 
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         super().__init__(checkpoint, target, t)
@@ -68,8 +72,3 @@ class MTP(RowDrafter):
         x = F.linear(cat([norm(e, self.e_norm), norm(s, self.s_norm)], -1), self.fc)
         (seen,) = pasts.seen(at, sees, [self.layer])
         return norm(self.layer(x, self.rotation.at(at, x.dtype), pasts.layers[0], seen), self.out_norm)
-
-
-def is_mtp(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether there is an MTP layer among the tensors."""
-    return "mtp.fc.weight" in shapes or "mtp_layers.0.input_proj.weight" in shapes

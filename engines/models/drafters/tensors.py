@@ -1,5 +1,4 @@
-"""What a format takes from a checkpoint: each tensor by name, its shape checked before it is read, and nothing left
-over."""
+"""What a format takes from a checkpoint: each tensor by name, its shape checked first; none is left over."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -71,8 +70,7 @@ class Tensors:
 
 
 def count(names: Iterable[str], prefix: str, total: int = 0) -> int:
-    """How many layers PREFIX.0., PREFIX.1. ... there are, the first `found` whatever they are called. The file counts,
-    not the config."""
+    """How many layers PREFIX.0., PREFIX.1. ... there are beside the first `total`. The file counts, not the config."""
     numbers = {name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)}
     while str(total) in numbers:
         total += 1

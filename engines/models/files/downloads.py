@@ -60,7 +60,12 @@ def fetch(repo: str, commit: str, files: Mapping[str, int], cache: Path) -> None
     the disk has no room or the download breaks off."""
     watch, before, size = _watcher.get() or (lambda download: None), _bytes(cache, whole=True), sum(files.values())
     now = Download(repo, len(files), size, _bytes(cache) - before)
-    _check_disk(now, cache)
+    place = next(folder for folder in cache.parents if folder.is_dir())
+    if (needed := now.bytes - now.done) > (free := shutil.disk_usage(place).free):
+        raise UserError(
+            f"the download of '{repo}' takes {gigabytes(needed)} and the disk of {place} has {gigabytes(free)} free; "
+            "make room there, or name another folder in HF_HOME."
+        )
     watch(now)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile() as log:
@@ -112,13 +117,3 @@ def _bytes(cache: Path, whole: bool = False) -> int:
             except FileNotFoundError:  # renamed meanwhile
                 continue
     return total
-
-
-def _check_disk(download: Download, cache: Path) -> None:
-    place = next(folder for folder in cache.parents if folder.is_dir())
-    free, needed = shutil.disk_usage(place).free, download.bytes - download.done
-    if needed > free:
-        raise UserError(
-            f"the download of '{download.repo}' takes {gigabytes(needed)} and the disk of {place} has "
-            f"{gigabytes(free)} free; make room there, or name another folder in HF_HOME."
-        )

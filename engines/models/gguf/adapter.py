@@ -2,6 +2,7 @@
 
 Shapes: L board positions, n rows fed, V vocabulary."""
 
+import hashlib
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +11,17 @@ import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.core.kinds import Extended, KVCache
+from engines.core.kinds import Extended, KVCache, Model
+from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed, check_board, check_mask_id, check_position, distributions
 from engines.models.adapters.causal import place
-from engines.models.gguf.header import GGUFHeader
-from engines.models.gguf.library import Context, Weights
+from engines.models.gguf.header import ORIGINAL, GGUFHeader
+from engines.models.gguf.library import NOTHING, Context, Weights, library
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
 from engines.models.gguf.tokenizer import GGUFTokenizer
 from engines.models.layers.slots import check_capacity
+from engines.models.tokenizers.tokens import check_end_ids, mask_of
 
 ROWS, MOST_ROWS = 64, 512  # computed at once: so that a row keeps its bits, and as llama.cpp's own programs do
 
@@ -152,8 +155,7 @@ def instead(header: GGUFHeader) -> str:
 class GGUFMaskedLM(GGUFModel):
     """See `MaskedLM`: a diffusion model whose rows see the whole board. Nothing is kept between forwards.
 
-    shift: row i of the network predicts token i + 1; the rows are moved here, row 0 keeps its own. The mask token is
-    never proposed."""
+    shift: row i of the network predicts token i + 1; moved here, row 0 keeps its own. The mask is never proposed."""
 
     def __init__(self, *given: Any, mask_id: int, shift: bool) -> None:
         super().__init__(*given)
@@ -178,3 +180,45 @@ class GGUFMaskedLM(GGUFModel):
         self._board.clear()
         logits = torch.from_numpy(self._board.feed(board, range(len(board)), [[0]] * len(board)))
         return distributions(logits, self)
+
+
+def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
+    """The model of a file with this header, with those of `load_gguf`'s options that concern it. Raises UserError."""
+    # llama.cpp takes LongRoPE's factors of long texts in every context with room for one, whatever is in it
+    short = {f"{header.architecture}.{ORIGINAL}": NOTHING} if header.rotations else {}
+    weights = Weights(header.path, layers, short)
+    tokenizer = GGUFTokenizer(weights, header.chat_template or None)
+    given = {key: value for key, value in options.items() if value is not None}
+    record = _record(name, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))
+    ends = _ends(weights, header, options.get("eos_id"), name)
+    if header.causal:
+        return GGUFCausalLM(weights, header, tokenizer, record, ends)
+    mask = mask_of(name, (options.get("mask_id"), header.mask_id), tokenizer.vocabulary())
+    shift = header.shift if options.get("shift") is None else bool(options["shift"])
+    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask_id=mask, shift=shift)
+
+
+def _ends(weights: Weights, header: GGUFHeader, given: int | None, name: str) -> frozenset[int]:
+    """The tokens that end an answer: the one that was given, or all that the file or llama.cpp takes for one."""
+    if given is not None:
+        check_end_ids(name, [given], weights.size)
+        return frozenset({given})
+    ends = library().llama_vocab_is_eog
+    return frozenset({*header.end_ids, *(i for i in range(weights.size) if ends(weights.vocab, i))})
+
+
+def _record(name: str, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]) -> ModelRecord:
+    words = hashlib.sha256(header.tokenizer.encode())
+    for token, text in tokenizer.vocabulary().items():
+        words.update(f"{token}\0{text}\0".encode("utf-8", "replace"))
+    return ModelRecord(
+        role="target",
+        name=header.path.name if expanded(name).exists() else name,
+        kind="causal" if header.causal else "masked",
+        parameters=header.parameters,
+        dtype=header.quantisation,
+        threads=torch.get_num_threads(),
+        tokenizer=words.hexdigest()[:12],
+        licence=str(header.keys.get("general.license", "")),
+        options=options,
+    )

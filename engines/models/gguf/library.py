@@ -67,8 +67,7 @@ def library() -> Any:
 
 
 def reason(otherwise: str) -> str:
-    """The first line that llama.cpp wrote of an error since the log was cleared; the later ones only say that it
-    failed."""
+    """The first line that llama.cpp wrote of an error since the log was cleared; later ones say that it failed."""
     return _log[0][:200] if _log else otherwise
 
 
@@ -210,30 +209,23 @@ class Context:
     def gather(self, sequence: int) -> None:
         """Move the cells of the only sequence that is left to the beginning, in their order. With a sliding window in
         pieces as long as the window: llama.cpp copies what the last position of a sequence sees."""
-        length = self._llama.llama_memory_seq_pos_max(self._memory, sequence) + 1
+        llama = self._llama
+        length = llama.llama_memory_seq_pos_max(self._memory, sequence) + 1
         spare, pieces = int(sequence == 0), dict[int, Any]()
         for begin in range(0, length, step := self._window or length):
             self.join(sequence, spare, begin, begin + step)
-            pieces[begin] = self._copy(spare)
+            size = llama.llama_state_seq_get_size(self.pointer, spare)
+            pieces[begin] = piece = (ctypes.c_uint8 * size)()
+            if llama.llama_state_seq_get_data(self.pointer, piece, size, spare) != size:
+                raise UserError(f"llama.cpp could not copy its cache ({reason('no reason given')}).")
             self.leave(spare, begin)
         self.clear()
         for begin, piece in pieces.items():
             self._guard()
-            self._paste(piece, spare)
+            if llama.llama_state_seq_set_data(self.pointer, piece, len(piece), spare) != len(piece):
+                raise UserError(f"llama.cpp could not restore its cache ({reason('no reason given')}).")
             self.join(spare, sequence, begin, -1)
             self.leave(spare, begin)
-
-    def _copy(self, sequence: int) -> Any:
-        llama = self._llama
-        size = llama.llama_state_seq_get_size(self.pointer, sequence)
-        held = (ctypes.c_uint8 * size)()
-        if llama.llama_state_seq_get_data(self.pointer, held, size, sequence) != size:
-            raise UserError(f"llama.cpp could not copy its cache ({reason('no reason given')}).")
-        return held
-
-    def _paste(self, held: Any, sequence: int) -> None:
-        if self._llama.llama_state_seq_set_data(self.pointer, held, len(held), sequence) != len(held):
-            raise UserError(f"llama.cpp could not restore its cache ({reason('no reason given')}).")
 
     def clear(self) -> None:
         """Free all cells."""

@@ -50,7 +50,8 @@ class SequenceCache:
         before = dict(self._tips)
         opened: list[int] = []
         try:
-            for leaf in _leaves(parents, held):
+            inner = set(parents)
+            for leaf in [row for row in range(held, held + n) if row not in inner]:
                 path, row = [], leaf
                 while row >= held:
                     path.append(row)
@@ -167,9 +168,3 @@ class SequenceCache:
             while row >= lowest and row not in covered:
                 covered.add(row)
                 row = self.parents[row]
-
-
-def _leaves(parents: Sequence[int], held: int) -> list[int]:
-    """The new rows that no other new row stands on, behind `held` rows."""
-    inner = set(parents)
-    return [row for row in range(held, held + len(parents)) if row not in inner]

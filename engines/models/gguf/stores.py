@@ -189,11 +189,6 @@ def _layers(manifest: Path, name: str) -> list[dict[str, Any]]:
         raise UserError(f"Ollama's list of files of '{name}' ({manifest}) is damaged; get it again: {pull}.") from None
 
 
-def _lm_studio_stores() -> list[Path]:
-    """Where LM Studio keeps its models, and where it did before."""
-    return [expanded("~/.lmstudio/models"), expanded("~/.cache/lm-studio/models")]
-
-
 def _in_lm_studio(name: str) -> Path:
     words = name.split("/")
     if len(words) not in (2, 3) or not all(words) or any(word in (".", "..") or "\\" in word for word in words):
@@ -201,7 +196,7 @@ def _in_lm_studio(name: str) -> Path:
             f"'{LM_STUDIO}{name}' is not the name of a model in LM Studio; give {LM_STUDIO}PUBLISHER/MODEL or "
             f"{LM_STUDIO}PUBLISHER/MODEL/FILE, as its folder of models has them."
         )
-    stores = _lm_studio_stores()
+    stores = [expanded("~/.lmstudio/models"), expanded("~/.cache/lm-studio/models")]  # now, and before
     for store in stores:
         folder = store.joinpath(*words[:2])
         models = [file for file in models_in(folder) if folder.resolve().is_relative_to(store.resolve())]
@@ -209,7 +204,8 @@ def _in_lm_studio(name: str) -> Path:
             return _named(words[2], models, store, f"{LM_STUDIO}{name}")
         if model := _only(folder, f"{LM_STUDIO}{name}") if models else None:
             return _named(model.name, [model], store, f"{LM_STUDIO}{name}")
-    there = [f"{LM_STUDIO}{model_name}" for store in stores for model_name in _publishers(store)]
+    folders = (folder for store in stores for folder in sorted(store.glob("*/*")) if folder.is_dir())
+    there = [LM_STUDIO + "/".join(folder.parts[-2:]) for folder in folders if models_in(folder)]
     where = " or ".join(map(str, stores))
     if not there:
         raise UserError(f"there is no model of LM Studio in {where}; get one in LM Studio, or give a path.")
@@ -224,8 +220,3 @@ def _named(file: str, models: list[Path], store: Path, name: str) -> Path:
                 raise UserError(f"'{name}' is a link to a place outside LM Studio's folder; give {model.resolve()}.")
             return model
     raise UserError(f"'{name}' is not there; its folder has {_some(model.name for model in models)}.")
-
-
-def _publishers(store: Path) -> list[str]:
-    """Publisher/model of all folders of a store that hold a GGUF model."""
-    return sorted("/".join(folder.parts[-2:]) for folder in store.glob("*/*") if folder.is_dir() and models_in(folder))

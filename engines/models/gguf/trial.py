@@ -126,7 +126,7 @@ def main(path: str = "", layers: int = 0, threads: int = 1) -> None:
 def _moved(path: Path, layers: int, threads: int) -> float | None:
     import torch
 
-    from engines.models.gguf.opening import opened
+    from engines.models.gguf.adapter import opened
     from engines.models.measures.bits import same_bits
 
     torch.set_num_threads(threads)

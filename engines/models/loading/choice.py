@@ -37,8 +37,8 @@ def model_of(
     if how.kind == "canvas":
         return HFCanvasLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
-        routed = HFSplitLM if how.split else HFMoELM
-        causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM
+        made = {"split": HFSplitLM, "moe": HFMoELM, "memory": HFMemoryLM, "layered": HFLayeredLM}
+        causal = next((made[kind] for kind in made if kind in how.also), HFCausalLM)
         check_family(network, record)
         model = causal(pack(network), tokenizer, record, eos_ids)  # other kinds feed whole boards, which gain nothing
         if causal is HFCausalLM:  # the families that run layer by layer are known, and tested each
@@ -48,6 +48,6 @@ def model_of(
     if how.kind == "masked":
         return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)
     block_size = how.block_size if options.get("block_size") is None else options["block_size"]
-    if how.two_way:
+    if "two-way" in how.also:
         return HFTwoWayLM(pack(network), tokenizer, record, mask_id, block_size, shift, eos_ids)
     return HFBlockMaskedLM(network, tokenizer, record, mask_id, block_size, shift, eos_ids)

@@ -9,9 +9,9 @@ from engines.core.errors import UserError
 from engines.core.kinds import Model
 from engines.models.files.hub import sha256
 from engines.models.gguf import refusals
+from engines.models.gguf.adapter import opened
 from engines.models.gguf.header import read_header
 from engines.models.gguf.library import require
-from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.loading.sizing import check_gguf, refuse_options, size_of_header
 from engines.models.loading.wanted import still_wanted
@@ -23,8 +23,7 @@ ALL_LAYERS = -1
 def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, **options: Any) -> Model:
     """Load a GGUF file as a causal or, of a diffusion architecture, a masked model. name: as it was given. dtype: only
     the file's own word. options: mask_id, shift, eos_id, gpu_layers (of the network, on an accelerator; by default all
-    with a device other than cpu, else none). At its first use on a machine a file is tried in a process of its own
-    (`trial`). Raises UserError."""
+    but on cpu). At its first use a file is tried in a process of its own (`trial`). Raises UserError."""
     header = read_header(file)
     refusals.check(header)
     require()

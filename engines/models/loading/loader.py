@@ -1,5 +1,4 @@
-"""From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes
-only."""
+"""From a folder with config.json and safetensors to a model behind our protocols, through transformers' classes."""
 
 import importlib
 import json
@@ -28,18 +27,18 @@ from engines.models.files.unread import TOKENIZER_FILES, check_tokenizer
 from engines.models.forwards import prepared
 from engines.models.layers.quantised import settings
 from engines.models.loading.choice import model_of
-from engines.models.loading.sizing import LARGE, SMALL, chosen_dtype
+from engines.models.loading.sizing import LARGE, OWN_KINDS, SMALL, chosen_dtype
 from engines.models.loading.sizing import check_folder as check_room
-from engines.models.loading.vocabulary import check_ends, eos_ids, mask_id_of, wrap
+from engines.models.loading.vocabulary import added, check_ends, eos_ids, wrap
 from engines.models.loading.wanted import still_wanted
 from engines.models.loading.weights import check_fit, pretrained
+from engines.models.tokenizers.tokens import mask_of
 
 OPTION_KINDS = {  # an option -> the kinds of models that have it
     "mask_id": ("masked", "block", "two-way"),
     "shift": ("masked", "block", "two-way"),
     "block_size": ("block", "two-way"),
 }
-OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
 NO_NUMBERS = "device 'meta' holds no numbers, so nothing runs on it; use 'cpu' or 'cuda'."
 
 
@@ -54,8 +53,7 @@ def load_folder(
     licence: str = "",
     **options: Any,
 ) -> Model:
-    """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError if the
-    folder or a wish does not fit."""
+    """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError."""
     digest = check_folder(folder, name)
     check_tokenizer((file.name for file in tokenizer_folder(folder).iterdir()), name)
     raw = read_json(folder / "config.json")
@@ -74,7 +72,7 @@ def load_folder(
     still_wanted()
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
-    if how.kind in OF_PICTURES:
+    if how.kind in OWN_KINDS:  # each has an adapter of its name with `LOADED`
         load, adapter = importlib.import_module(f"engines.models.adapters.{how.kind}").LOADED
         seeing = load(folder, name, _dtype(dtype, folder), usable(device), options)
         return cast(Model, adapter(seeing, _record(folder, name, how.kind, seeing, digest, licence, revision)))
@@ -83,18 +81,10 @@ def load_folder(
     config, ends = network.config.get_text_config(), eos_ids(network, core, options.get("eos_id"))
     check_ends(name, how, core, ends, config.vocab_size)
     masks = {*how.kinds} & {*OPTION_KINDS["mask_id"]}
-    mask_id = mask_id_of(name, how, core, options.get("mask_id")) if masks else None
+    said = (options.get("mask_id"), how.mask_id, getattr(core, "mask_token_id", None))
+    mask_id = mask_of(name, said, added(core)) if masks else None
     tokenizer = wrap(core, config, ends, mask_id, how)
-    record = _record(
-        folder,
-        name,
-        how.kind,
-        network,
-        digest,
-        licence,
-        revision,
-        tokenizer=tokenizer_folder(folder),
-    )
+    record = _record(folder, name, how.kind, network, digest, licence, revision, tokenizer_folder(folder))
     record.options = _told(options)
     with refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
         return prepared(model_of(how, network, tokenizer, record, mask_id, ends, options))
@@ -226,8 +216,7 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were set, as plain values that the loader takes as well; a quantisation config as its
-    dictionary."""
+    """The options that were set, as plain values for the loader; a quantisation config as a dictionary."""
     given = {name: value for name, value in options.items() if value is not None}
     converted = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
     return json.loads(json.dumps(converted, default=str))
@@ -243,8 +232,7 @@ def _record(
     revision: str,
     tokenizer: Path | None = None,
 ) -> ModelRecord:
-    """What a run says about its model. licence: "" for that of its card; `tokenizer`: where that lies, if not in the
-    model's own folder."""
+    """What a run says of its model. licence: "" for that of its card; tokenizer: its folder, if another."""
     import torch
 
     files = (((tokenizer or folder) / file) for file in TOKENIZER_FILES)

@@ -96,17 +96,6 @@ def size_of_folder(
     return Size(name, numbers, _word(chosen), quantization or "", sum(parts.values()), cache, parts)
 
 
-def size_of_gguf(file: Path, name: str) -> Size:
-    """What a GGUF file needs, by its header alone: weights as they lie there, and the cache at float16. name: as it was
-    given. Raises UserError for what cannot be decoded with."""
-    from engines.models.gguf import refusals
-    from engines.models.gguf.header import read_header
-
-    header = read_header(file)
-    refusals.check(header)
-    return size_of_header(header, name)
-
-
 def size_of_header(header: GGUFHeader, name: str) -> Size:
     """What a GGUF file with this header needs."""
     return Size(name, header.parameters, header.quantisation, "", header.bytes, header.kv_bytes)
@@ -185,8 +174,7 @@ def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
 
 
 def chosen_dtype(wanted: Any, stored: Any, stored_bytes: float) -> Any:
-    """The type that weights are loaded in: the one that is wished; else float32 for few bytes, as stored for more.
-    Raises UserError."""
+    """The type that weights are loaded in: as wished; else float32 for few bytes, or as stored. Raises UserError."""
     import torch
 
     if wanted is None:

@@ -5,7 +5,7 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.models.configs.plans import Plan
-from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer, candidates, check_end_ids, mask_of
+from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer, candidates, check_end_ids
 
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 SEPARATOR, FINAL = "<|end|>", ("<|return|>", "<|call|>")  # of messages where one of the latter ends an answer: gpt-oss
@@ -39,16 +39,11 @@ def check_ends(name: str, how: Plan, tokenizer: Any | None, ends: frozenset[int]
     if how.ends and not ends:
         raise UserError(
             f"'{name}' does not say which token ends an answer; give it as eos_id=... (candidates in its tokenizer: "
-            f"{candidates(_added(tokenizer), ENDINGS)})."
+            f"{candidates(added(tokenizer), ENDINGS)})."
         )
 
 
-def mask_id_of(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> int:
-    """The mask's id: the one that was given, the config's or the tokenizer's. Raises UserError where none says it."""
-    return mask_of(name, (given, how.mask_id, getattr(tokenizer, "mask_token_id", None)), _added(tokenizer))
-
-
-def _added(tokenizer: Any | None) -> dict[int, str]:
+def added(tokenizer: Any | None) -> dict[int, str]:
     """The added tokens of a tokenizer."""
     return {} if tokenizer is None else {i: text for text, i in tokenizer.get_added_vocab().items()}
 

@@ -1,5 +1,4 @@
-"""Whether a model that is being loaded is still wanted: asked when everything about it has been checked, and nothing of
-it is in memory."""
+"""Whether a model that is being loaded is still wanted: asked when all is checked and nothing of it is in memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

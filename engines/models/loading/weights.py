@@ -9,7 +9,7 @@ from engines.models.configs.plans import Plan
 from engines.models.files import stored
 from engines.models.files.hub import metadata, read_json, shards
 from engines.models.files.unread import INDEX, WEIGHTS
-from engines.models.networks import class_named
+from engines.models.networks import OURS, network_class
 
 
 def pretrained(
@@ -21,9 +21,15 @@ def pretrained(
     Raises UserError for damaged coded weights, or a config.json that does not say whose they are.
     """
     import transformers
+    from transformers.conversion_mapping import register_checkpoint_conversion_mapping
+    from transformers.core_model_loading import Split, WeightConverter
 
-    if fused:
-        _take_apart(model_class, fused)
+    if (
+        fused
+    ):  # transformers splits such tensors while it reads them, wherever they go and whatever quantises them; this
+        # adds to the conversions of the class's layers, and a file without such names is read as before
+        converters = [WeightConverter(name, list(parts), [Split(0)]) for name, parts in fused.items()]
+        register_checkpoint_conversion_mapping(model_class, converters, overwrite=True)
     files = shards(folder)
     own = all(file.parent == folder for file in files)
     if own and files[0].name != WEIGHTS:  # transformers would go by the index
@@ -53,22 +59,14 @@ def check_fit(network: Any, info: Any, how: Plan, name: str) -> None:
         )
 
 
-def _take_apart(model_class: str, fused: Mapping[str, tuple[str, ...]]) -> None:
-    """Let transformers split such tensors of files for this class while it reads them, wherever they go and whatever
-    quantises them. It adds to the conversions of the class's layers; a file without such names is read as before."""
-    from transformers.conversion_mapping import register_checkpoint_conversion_mapping
-    from transformers.core_model_loading import Split, WeightConverter
-
-    converters = [WeightConverter(name, list(parts), [Split(0)]) for name, parts in fused.items()]
-    register_checkpoint_conversion_mapping(model_class, converters, overwrite=True)
-
-
 def _class(model_class: str, config: Any, folder: Path) -> Any:
     """A class by its name; without a path transformers' automatic classes cannot choose, config.json does."""
     import transformers
 
     wanted = str((config.architectures or ["missing"])[0]) if model_class.startswith("Auto") else model_class
-    candidate = getattr(transformers, wanted, None) or class_named(wanted)
+    candidate = getattr(transformers, wanted, None) or next(
+        (network_class(kind) for kind, known in OURS.items() if known == wanted), None
+    )
     if isinstance(candidate, type) and issubclass(candidate, transformers.PreTrainedModel):
         return candidate
     raise UserError(

@@ -1,5 +1,4 @@
-"""The one door through which all models are loaded, by name, folder or hub id. Importing this loads neither torch nor
-transformers."""
+"""The one door through which models are loaded, by name, folder or hub id. Imports neither torch nor transformers."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def target_and_drafter(name: str) -> tuple[str, str]:
 
 
 def is_loaded(name: str, device: str = "cpu") -> bool:
-    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once. Of a hub id
-    the hub is not asked."""
+    """Whether `load_model(name, device=device)` has the weights in memory already. The hub is not asked."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if device == AUTO:
         if not _loaded:  # and torch perhaps not yet imported, which would have to say what it stands for
@@ -211,8 +209,7 @@ def _loaded_anew(key: str, name: str, kind: str | None, device: str, dtype: Any,
 
 
 def loaded_bytes() -> tuple[int, int]:
-    """Bytes of the weights that are loaded, published drafters' too, and how many of them may stay. Raises UserError
-    where that is said wrongly."""
+    """Bytes of the weights that are loaded, published drafters' too, and how many may stay. Raises UserError."""
     from engines.models import drafters
 
     return kept.held([*_loaded.values(), *drafters.loaded()]), kept.budget()
@@ -273,9 +270,10 @@ def size_of(
     of a GGUF file only its header is read.
 
     dtype: as `load_model` takes it; by default float32 for weights up to 100 MB, as stored above. quantization: "4bit"
-    or "8bit". Raises UserError for a model that cannot be loaded here, and for options that a GGUF file does not
-    have."""
-    from engines.models.loading.sizing import Size, refuse_options, size_of_folder, size_of_gguf
+    or "8bit". Raises UserError for what cannot be loaded here, and for options that no GGUF file has."""
+    from engines.models.gguf import refusals
+    from engines.models.gguf.header import read_header
+    from engines.models.loading.sizing import Size, refuse_options, size_of_folder, size_of_header
 
     if name_or_path == oracle.NAME:
         return Size(oracle.NAME, 0, "float32", "", 0)
@@ -285,7 +283,9 @@ def size_of(
     if (file := _gguf(plain)) is not None:
         wishes = {"dtype": dtype, "quantization": quantization, "revision": revision, "block_size": block_size}
         refuse_options(plain, wishes)
-        return size_of_gguf(file, plain)
+        header = read_header(file)
+        refusals.check(header)
+        return size_of_header(header, plain)
     folder, name = config_folder(os.fspath(name_or_path), revision)
     return size_of_folder(folder, name, dtype, quantization, block_size)
 
@@ -299,8 +299,7 @@ def _canonical(name: str) -> str:
 
 
 def config_folder(name: str, revision: str | None = None) -> tuple[Path, str]:
-    """The folder that holds the config.json of a model, and its name; of a hub id nothing else is fetched. Raises
-    UserError."""
+    """The folder that holds the config.json of a model, and its name; nothing else is fetched. Raises UserError."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if plain in (smollm2.NAME, smollm2.TEXT):
         if not smollm2.ready():
@@ -316,8 +315,7 @@ def _locate(
     looks at the config before the weights are fetched. whole: with the weights."""
     embedded, folder = assets() / "models" / name, expanded(name)
     plain = "/" not in name and "\\" not in name and name not in (".", "..")
-    on_the_hub = name != smollm2.NAME and not folder.is_dir() and HUB_ID.fullmatch(name) is not None
-    if revision is not None and not on_the_hub:
+    if revision is not None and not _on_the_hub(name):
         raise UserError(f"revision is an option of models on the hub and '{name}' is none; leave it out.")
     if name == smollm2.NAME:
         folder, source = smollm2.ensure()
@@ -326,7 +324,7 @@ def _locate(
         return embedded, name, "", ""
     if folder.is_dir():
         return folder, folder.resolve().name, "", ""
-    if on_the_hub:
+    if _on_the_hub(name):
         folder, commit = snapshot(name, revision, CONFIGS)
         check_tokenizer(names_of(name, commit), name)
         if whole:

@@ -25,8 +25,3 @@ def network_class(model_type: str) -> Any:
     AutoConfig.register(model_type, model_class.config_class, exist_ok=True)
     AutoModelForCausalLM.register(model_class.config_class, model_class, exist_ok=True)
     return model_class
-
-
-def class_named(name: str) -> Any | None:
-    """One of our classes by its name, or None."""
-    return next((network_class(kind) for kind, known in OURS.items() if known == name), None)

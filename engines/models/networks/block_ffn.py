@@ -12,26 +12,22 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 
 class BlockFFNConfig(LlamaConfig):
-    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok (k of the
-    twin)."""
+    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok k."""
 
     model_type = "block_ffn"
+    num_experts: int = 32
+    expert_size: int = 32
+    router: str = "relu"
+    num_experts_per_tok: int = 6
 
-    def __init__(
-        self,
-        num_experts: int = 32,
-        expert_size: int = 32,
-        router: str = "relu",
-        num_experts_per_tok: int = 6,
-        **llama: Any,
-    ) -> None:
-        if router not in ROUTERS:
-            raise ValueError(f"router '{router}' is unknown; choose one of {', '.join(ROUTERS)}")
-        if not 1 <= num_experts_per_tok <= num_experts:
-            raise ValueError(f"{num_experts_per_tok} experts of {num_experts} cannot be on; choose 1 to {num_experts}")
-        self.num_experts, self.expert_size = num_experts, expert_size
-        self.router, self.num_experts_per_tok = router, num_experts_per_tok
-        super().__init__(**llama | {"intermediate_size": num_experts * expert_size})
+    def __post_init__(self, **more: Any) -> None:
+        N, k = self.num_experts, self.num_experts_per_tok
+        if self.router not in ROUTERS:
+            raise ValueError(f"router '{self.router}' is unknown; choose one of {', '.join(ROUTERS)}")
+        if not 1 <= k <= N:
+            raise ValueError(f"{k} experts of {N} cannot be on; choose 1 to {N}")
+        self.intermediate_size = N * self.expert_size
+        super().__post_init__(**more)
 
 
 def relu_norm(a0: Tensor, w: Tensor, eps: float) -> Tensor:

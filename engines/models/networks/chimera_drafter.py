@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.block import Block
-from engines.models.networks.exits import scaled
+from engines.models.networks.exits import frozen, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -50,6 +50,4 @@ def drafter_of(part: Part) -> ChimeraDrafter:
     """The drafter of a part, in float32."""
     state = {name: t.float() for name, t in part.tensors.items() if name not in ("accuracy", "vocabulary")}
     K, (d, f) = sum(name.startswith("A.") for name in state), state["layer.down"].shape
-    drafter = ChimeraDrafter(K, d, f)
-    drafter.load_state_dict(state)
-    return drafter.requires_grad_(False)
+    return frozen(ChimeraDrafter(K, d, f), state)

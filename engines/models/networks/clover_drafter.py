@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.block import Block
-from engines.models.networks.exits import Past, scaled
+from engines.models.networks.exits import Past, frozen, scaled
 
 OWN, CONTROL = "clover.", "control."  # in a part: the drafter, and the one that was trained without its link
 
@@ -47,8 +47,7 @@ class CloverDrafter(nn.Module):
 
 
 class BlockHeads(nn.Module):
-    """The control: Medusa's heads P_i a + SiLU(R_i a + b_i) behind the same block, a = block(h). What was guessed
-    before does not reach them."""
+    """The control: Medusa's heads P_i a + SiLU(R_i a + b_i) behind a = block(h). Earlier guesses do not reach them."""
 
     def __init__(self, K: int, d: int, f: int) -> None:
         super().__init__()
@@ -85,6 +84,4 @@ def drafter_of(tensors: Mapping[str, Tensor], link: bool = True) -> CloverDrafte
     if not own:
         return None
     (K, d), f = own["b"].shape, own["block.down"].shape[1]
-    drafter = CloverDrafter(K, d, f) if link else BlockHeads(K, d, f)
-    drafter.load_state_dict(own)
-    return drafter.requires_grad_(False)
+    return frozen(CloverDrafter(K, d, f) if link else BlockHeads(K, d, f), own)

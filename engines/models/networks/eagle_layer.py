@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.exit_adapter import turned
-from engines.models.networks.exits import Past, scaled
+from engines.models.networks.exits import Past, frozen, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -66,6 +66,4 @@ class EagleLayer(nn.Module):
 def layer_of(part: Part) -> EagleLayer:
     """The layer of a part, in float32."""
     state = {name: t.float() for name, t in part.tensors.items() if name not in ("accuracy", "vocabulary")}
-    layer = EagleLayer(len(state["bias"]), state["down"].shape[1])
-    layer.load_state_dict(state)
-    return layer.requires_grad_(False)
+    return frozen(EagleLayer(len(state["bias"]), state["down"].shape[1]), state)

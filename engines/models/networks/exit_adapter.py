@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engines.models.networks.exits import Past, check_exit, scaled
+from engines.models.networks.exits import Past, check_exit, frozen, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -53,6 +53,4 @@ def adapter_of(part: Part, exit_layer: int, layers: int) -> ExitAdapter:
     """The adapter of an exit, in float32. Raises UserError as `check_exit`."""
     check_exit(part, exit_layer, layers)
     mine = {name.partition(".")[2]: t.float() for name, t in part.tensors.items() if name.startswith(f"{exit_layer}.")}
-    adapter = ExitAdapter(len(mine["g"]))
-    adapter.load_state_dict(mine)
-    return adapter.requires_grad_(False)
+    return frozen(ExitAdapter(len(mine["g"])), mine)

@@ -24,6 +24,12 @@ def scaled(h: Tensor) -> Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS)
 
 
+def frozen(network: Any, state: Mapping[str, Tensor]) -> Any:
+    """A network with trained weights, for forwards only."""
+    network.load_state_dict(state)
+    return network.requires_grad_(False)
+
+
 class Past:
     """Keys and values [H, m, e] of the rows that an adapter has read."""
 

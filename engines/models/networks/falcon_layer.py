@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.eagle_layer import EagleLayer
+from engines.models.networks.exits import frozen
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -45,8 +46,7 @@ def visible(n: int, k: int, past: int = 0) -> list[int]:
 
 
 def mask_of(n: int, k: int, past: int = 0) -> Tensor:
-    """The same as a mask [n, past + n] for rows whose last block is whole: a first block of n mod k rows comes before
-    the others."""
+    """As a mask [n, past + n] of rows whose last block is whole: a first block of n mod k rows comes before."""
     first = n % k
     sees = [*visible(first, k, past), *visible(n - first, k, past + first)]
     return torch.arange(past + n) < torch.tensor(sees, dtype=torch.long)[:, None]
@@ -55,6 +55,4 @@ def mask_of(n: int, k: int, past: int = 0) -> Tensor:
 def layer_of(part: Part, name: str) -> FalconLayer:
     """The layer of that name in a part, in float32."""
     state = {key.removeprefix(f"{name}."): t.float() for key, t in part.tensors.items() if key.startswith(f"{name}.")}
-    layer = FalconLayer(len(state["bias"]), state["down"].shape[1])
-    layer.load_state_dict(state)
-    return layer.requires_grad_(False)
+    return frozen(FalconLayer(len(state["bias"]), state["down"].shape[1]), state)

@@ -23,28 +23,25 @@ class FourAttentionsConfig(LlamaConfig):
     expert_size f; the shared expert has width f too."""
 
     model_type = "four_attentions"
+    attention: str = "mfa"
+    query_rank: int = 52
+    kv_rank: int = 0
+    nope_dim: int = 0
+    value_dim: int = 0
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    expert_size: int = 16
 
-    def __init__(
-        self,
-        attention: str = "mfa",
-        query_rank: int = 52,
-        kv_rank: int = 0,
-        nope_dim: int = 0,
-        value_dim: int = 0,
-        num_experts: int = 8,
-        num_experts_per_tok: int = 2,
-        expert_size: int = 16,
-        **llama: Any,
-    ) -> None:
-        if attention not in ATTENTIONS:
-            raise ValueError(f"attention '{attention}' is unknown; choose one of {', '.join(ATTENTIONS)}")
-        if not 1 <= num_experts_per_tok <= num_experts:
-            raise ValueError(f"{num_experts_per_tok} experts of {num_experts} cannot be on; choose 1 to {num_experts}")
-        self.attention, self.query_rank = attention, query_rank
-        self.kv_rank, self.nope_dim, self.value_dim = kv_rank, nope_dim, value_dim
-        self.num_experts, self.num_experts_per_tok, self.expert_size = num_experts, num_experts_per_tok, expert_size
-        one_head = {"num_key_value_heads": 1} if attention in ("mla", "mfa") else {}
-        super().__init__(**llama | one_head | {"intermediate_size": num_experts * expert_size})
+    def __post_init__(self, **more: Any) -> None:
+        N, k = self.num_experts, self.num_experts_per_tok
+        if self.attention not in ATTENTIONS:
+            raise ValueError(f"attention '{self.attention}' is unknown; choose one of {', '.join(ATTENTIONS)}")
+        if not 1 <= k <= N:
+            raise ValueError(f"{k} experts of {N} cannot be on; choose 1 to {N}")
+        if self.attention in ("mla", "mfa"):
+            self.num_key_value_heads = 1
+        self.intermediate_size = N * self.expert_size
+        super().__post_init__(**more)
 
     @property
     def cached_elements(self) -> int:
@@ -121,8 +118,7 @@ class LatentAttention(Attention):
         past_key_values: Any = None,
         **options: Any,
     ) -> tuple[Tensor, None]:
-        """Rows [B, n, H] to [B, n, H]; the cache keeps the latent and the turned key as one row of keys and no values
-        beside it."""
+        """Rows [B, n, H] to [B, n, H]; the cache keeps latent and turned key as one row of keys, and no values."""
         c = self.config
         nope, turned, v_dim = c.nope_dim, c.head_dim, c.value_dim
         q, q_turned = self.queries(hidden_states).split((nope, turned), -1)  # [B, h, n, .]

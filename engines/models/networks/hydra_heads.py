@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from engines.models.networks.exits import frozen
+
 if TYPE_CHECKING:
     from engines.models.parts import Part
 
 
 class HydraHeads(nn.Module):
     """K heads; head i takes x = [h; s e_0; ... s e_i], the embeddings of the token behind h and of the i guesses after
-    it, to R x + SiLU(W x + b), on the scale of the model's last norm. s brings embeddings to a root mean square of
-    1."""
+    it, to R x + SiLU(W x + b), on the scale of the model's last norm. s brings embeddings to root mean square 1."""
 
     def __init__(self, K: int, d: int, s: float = 1.0) -> None:
         super().__init__()
@@ -40,6 +41,4 @@ class HydraHeads(nn.Module):
 def heads_of(part: Part) -> HydraHeads:
     """The heads of a part, in float32."""
     state = {name: t.float() for name, t in part.tensors.items() if name not in ("accuracy", "vocabulary")}
-    heads = HydraHeads(sum(name.startswith("b.") for name in state), len(state["b.0"]))
-    heads.load_state_dict(state)
-    return heads.requires_grad_(False)
+    return frozen(HydraHeads(sum(name.startswith("b.") for name in state), len(state["b.0"])), state)

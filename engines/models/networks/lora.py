@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from engines.models.networks.exits import frozen
+
 if TYPE_CHECKING:
     from engines.models.parts import Part
 
@@ -39,6 +41,4 @@ def lora_of(part: Part) -> LoRA:
     state = {name: t.float() for name, t in part.tensors.items() if name == "pad" or name[:2] in ("A.", "B.")}
     sides = {name[2:]: (len(state[f"B.{name[2:]}"]), t.shape[1]) for name, t in state.items() if name[:2] == "A."}
     rank = next(t.shape[0] for name, t in state.items() if name[:2] == "A.")
-    lora = LoRA(sides, state["pad"], rank)
-    lora.load_state_dict(state)
-    return lora.requires_grad_(False)
+    return frozen(LoRA(sides, state["pad"], rank), state)

@@ -25,20 +25,16 @@ class MuConfig(LlamaConfig):
     """A Llama's config and: encoder_layers, decoder_layers, and the token that an answer begins with."""
 
     model_type = "mu"
+    encoder_layers: int = 8
+    decoder_layers: int = 3
+    decoder_start_token_id: int = 0
+    hidden_size: int = 96
+    intermediate_size: int = 0  # none given: 4 d
 
-    def __init__(
-        self,
-        encoder_layers: int = 8,
-        decoder_layers: int = 3,
-        decoder_start_token_id: int = 0,
-        hidden_size: int = 96,
-        intermediate_size: int | None = None,
-        **llama: Any,
-    ) -> None:
-        self.encoder_layers, self.decoder_layers = encoder_layers, decoder_layers
-        own = {"hidden_size": hidden_size, "intermediate_size": intermediate_size or 4 * hidden_size}
-        super().__init__(**llama | own | {"num_hidden_layers": decoder_layers})
-        self.decoder_start_token_id = decoder_start_token_id
+    def __post_init__(self, **more: Any) -> None:
+        self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
+        self.num_hidden_layers = self.decoder_layers
+        super().__post_init__(**more)
 
 
 class CrossAttention(nn.Module):
@@ -122,8 +118,7 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         return self.lm_head
 
     def encode(self, ids: Tensor, present: Tensor | None = None) -> Tensor:
-        """Inputs [B, m] to [B, m, d], both ways, positions counted from the middle. present [B, m]: False for
-        padding."""
+        """Inputs [B, m] to [B, m, d], both ways, counted from the middle. present [B, m]: False for padding."""
         m, x = ids.shape[1], self.embed_tokens(ids)
         rotations = self.rotary_emb(x, (torch.arange(m, device=ids.device) - (m - 1) // 2)[None])
         mask = None if present is None else present[:, None, None]

@@ -13,9 +13,12 @@ class PlainDecoderConfig(LlamaConfig):
     """A Llama's config; the feed-forward part has 4 d channels where no other width is given."""
 
     model_type = "plain_decoder"
+    hidden_size: int = 96
+    intermediate_size: int = 0  # none given: 4 d
 
-    def __init__(self, hidden_size: int = 96, intermediate_size: int | None = None, **llama: Any) -> None:
-        super().__init__(hidden_size=hidden_size, intermediate_size=intermediate_size or 4 * hidden_size, **llama)
+    def __post_init__(self, **more: Any) -> None:
+        self.intermediate_size = self.intermediate_size or 4 * self.hidden_size
+        super().__post_init__(**more)
 
 
 class Norm(nn.Module):

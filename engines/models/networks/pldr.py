@@ -24,29 +24,22 @@ class PLDRConfig(PreTrainedConfig):
     """Sizes; of the metric learner: metric_units residual units of metric_dense gated layers of width metric_size."""
 
     model_type = "pldr"
+    vocab_size: int = 2048
+    hidden_size: int = 128
+    num_hidden_layers: int = 3
+    num_attention_heads: int = 4
+    intermediate_size: int = 340
+    metric_units: int = 8
+    metric_dense: int = 2
+    metric_size: int = 64
+    max_position_embeddings: int = 512
+    rope_theta: float = 10000.0
+    tie_word_embeddings: bool = True
 
-    def __init__(
-        self,
-        vocab_size: int = 2048,
-        hidden_size: int = 128,
-        num_hidden_layers: int = 3,
-        num_attention_heads: int = 4,
-        intermediate_size: int = 340,
-        metric_units: int = 8,
-        metric_dense: int = 2,
-        metric_size: int = 64,
-        max_position_embeddings: int = 512,
-        rope_theta: float = 10000.0,
-        tie_word_embeddings: bool = True,
-        **usual: Any,
-    ) -> None:
-        if hidden_size % num_attention_heads:
-            raise ValueError(f"{num_attention_heads} heads do not divide a hidden size of {hidden_size}")
-        self.vocab_size, self.hidden_size, self.intermediate_size = vocab_size, hidden_size, intermediate_size
-        self.num_hidden_layers, self.num_attention_heads = num_hidden_layers, num_attention_heads
-        self.metric_units, self.metric_dense, self.metric_size = metric_units, metric_dense, metric_size
-        self.max_position_embeddings, self.rope_theta = max_position_embeddings, rope_theta
-        super().__init__(**usual | {"tie_word_embeddings": tie_word_embeddings})
+    def __post_init__(self, **more: Any) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(f"{self.num_attention_heads} heads do not divide a hidden size of {self.hidden_size}")
+        super().__post_init__(**more)
 
 
 class Operator(NamedTuple):
@@ -54,11 +47,6 @@ class Operator(NamedTuple):
 
     A_LM: Tensor
     G_LM: Tensor
-
-
-def iswiglu(x: Tensor) -> Tensor:
-    """x SiLU(x), never negative."""
-    return x * silu(x)
 
 
 def density(q: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
@@ -69,7 +57,8 @@ def density(q: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
 
 def deduce(A: Tensor, W: Tensor, b: Tensor, p: Tensor, a: Tensor, ba: Tensor) -> Operator:
     """A_LM = iSwiGLU(W A + b) + 1e-9 and G_LM = a A_LM^p + ba, the power by element; all [..., d, d]."""
-    A_LM = iswiglu(W @ A + b) + POSITIVE
+    x = W @ A + b
+    A_LM = x * silu(x) + POSITIVE  # x SiLU(x) is never negative
     return Operator(A_LM, a @ A_LM.pow(p) + ba)
 
 
@@ -120,8 +109,7 @@ class Unit(nn.Module):
 
 
 class PowerLawAttention(nn.Module):
-    """q, k, v and the output with biases; a metric learner that all heads share; five [h, d, d] tensors: W, b, the
-    powers p, a and ba."""
+    """q, k, v and output with biases; a metric learner that all heads share; W, b, the powers p, a and ba [h, d, d]."""
 
     def __init__(self, config: PLDRConfig) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engines.models.networks.exit_adapter import turned
-from engines.models.networks.exits import Past, scaled
+from engines.models.networks.exits import Past, frozen, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -50,6 +50,4 @@ class PreGate(nn.Module):
 def router_of(part: Part) -> PreGate:
     """The router of a part, in float32."""
     mine = {name.removeprefix(ROUTER): t.float() for name, t in part.tensors.items() if name.startswith(ROUTER)}
-    router = PreGate(mine["I"].shape[1], len(mine["C"]), len(mine["I"]))
-    router.load_state_dict(mine)
-    return router.requires_grad_(False)
+    return frozen(PreGate(mine["I"].shape[1], len(mine["C"]), len(mine["I"])), mine)

@@ -31,12 +31,12 @@ class SceneTextConfig(LlamaConfig):
     """A Llama's config and: patch, pixels of a patch's side, which divides the picture's."""
 
     model_type = "scene_text"
+    patch: int = 4
 
-    def __init__(self, patch: int = 4, **llama: Any) -> None:
-        if patch < 1 or SIDE % patch:
-            raise ValueError(f"patches of {patch} pixels do not fill a picture of {SIDE}; choose a divisor of {SIDE}")
-        self.patch = patch
-        super().__init__(**llama)
+    def __post_init__(self, **more: Any) -> None:
+        if (p := self.patch) < 1 or SIDE % p:
+            raise ValueError(f"patches of {p} pixels do not fill a picture of {SIDE}; choose a divisor of {SIDE}")
+        super().__post_init__(**more)
 
     @property
     def patches(self) -> int:
@@ -46,8 +46,7 @@ class SceneTextConfig(LlamaConfig):
 
 @lru_cache(maxsize=64)
 def picture(places: Sequence[int]) -> Tensor | None:
-    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>: their pixels, or the scene that they describe. None
-    where they are neither."""
+    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>: their pixels, or what they describe; else None."""
     if places and all(token in SCENES.ids for token in places):
         return torch.from_numpy(SCENES.pixels(places))
     used = len(places)

@@ -21,26 +21,22 @@ class UltraMemConfig(LlamaConfig):
     score_heads h; key_size D_k; value_size D_v; pre_size D_p."""
 
     model_type = "ultra_mem"
+    keys_per_axis: int = 48
+    share: float = 0.5
+    slots_read: int = 16
+    rank: int = 2
+    score_heads: int = 2
+    key_size: int = 32
+    value_size: int = 48
+    pre_size: int = 48
 
-    def __init__(
-        self,
-        keys_per_axis: int = 48,
-        share: float = 0.5,
-        slots_read: int = 16,
-        rank: int = 2,
-        score_heads: int = 2,
-        key_size: int = 32,
-        value_size: int = 48,
-        pre_size: int = 48,
-        **llama: Any,
-    ) -> None:
-        if value_size % score_heads:
-            raise ValueError(f"a value of {value_size} numbers cannot be shared by {score_heads} heads of scores")
-        self.keys_per_axis, self.share, self.slots_read, self.rank = keys_per_axis, share, slots_read, rank
-        self.score_heads, self.key_size, self.value_size, self.pre_size = score_heads, key_size, value_size, pre_size
-        super().__init__(**llama)
-        if not 0 <= slots_read <= self.keys:
-            raise ValueError(f"{slots_read} slots cannot be read with {self.keys} keys; choose 0 to {self.keys}")
+    def __post_init__(self, **more: Any) -> None:
+        v, h, m = self.value_size, self.score_heads, self.slots_read
+        if v % h:
+            raise ValueError(f"a value of {v} numbers cannot be shared by {h} heads of scores")
+        if not 0 <= m <= self.keys:
+            raise ValueError(f"{m} slots cannot be read with {self.keys} keys; choose 0 to {self.keys}")
+        super().__post_init__(**more)
 
     @property
     def pool(self) -> int:
@@ -64,8 +60,7 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a memory layer read for n rows: what was found, slots [n, m] of the pool, pre-scores [n, m] and its output
-    [n, d]."""
+    """What a memory layer read for n rows: found, slots [n, m] of the pool, pre-scores [n, m] and its output [n, d]."""
 
     found: Found
     slots: Tensor
@@ -84,8 +79,7 @@ def leading(cores: Tensor) -> tuple[Tensor, Tensor]:
 def search(q: Tensor, keys: Tensor, cores: Tensor, m: int, candidates: int | None = None) -> Found:
     """Tucker-decomposed query-key retrieval (section 3.2): queries q [n, 2, r, D_k] against keys [2, K, r, D_k].
 
-    candidates: rows and columns that a rank-1 score lets through, by default m; K makes it a search through all
-    crossings."""
+    candidates: rows and columns that a rank-1 score lets through, by default m; K: a search of all crossings."""
     s_row, s_column = torch.einsum("narp,akrp->ankr", q, keys)  # [n, K, r] each
     u, v = leading(cores)
     rows, columns = best(s_row @ u, candidates or m), best(s_column @ v, candidates or m)
@@ -117,8 +111,7 @@ def pre_scores(p: Tensor, P: Tensor) -> Tensor:
 
 
 def weighted(scores: Tensor, pre: Tensor, V: Tensor) -> Tensor:
-    """[n, D_v]: values V [n, m, D_v] summed, each head's part of them with that head's score times the pre-score
-    (equation 15)."""
+    """[n, D_v]: values V [n, m, D_v] summed, each head's part with its score times the pre-score (equation 15)."""
     return torch.einsum("nmh,nmhe->nhe", scores * pre[..., None], V.unflatten(-1, (scores.shape[-1], -1))).flatten(1)
 
 

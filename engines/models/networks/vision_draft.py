@@ -68,16 +68,11 @@ class VisionDraft(nn.Module):
         return A[..., :-1, :], A[..., -1, :], looks
 
     def text(self, e: Tensor, h: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Rows of words: embeddings and states [..., n, d] -> what enters the layer. seen [..., d]: the global vector
-        of the picture before them."""
+        """Words' embeddings and states [..., n, d] -> the layer's input. seen [..., d]: the picture's global vector."""
         if self.adaptor is not None:
             h = torch.cat([h, torch.zeros_like(h) if seen is None else seen[..., None, :].expand_as(h)], -1)
             h = h @ self.img_fc.T
         return torch.cat([e.float() * self.get_buffer("s"), h.float()], -1) @ self.fc.T + self.bias
-
-    def visual(self, e: Tensor, h: Tensor) -> Tensor:
-        """Visual rows, where they are not compressed."""
-        return e.float() if self.way == "decoupled" else self.text(e, h)
 
     def sequence(self, e: Tensor, h: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """A sequence whose first V rows are visual (0: none): (rows [..., m, d] that enter the layer, their positions
@@ -86,11 +81,9 @@ class VisionDraft(nn.Module):
         if not V:
             return self.text(e, h), at, None
         if self.way != "compressed":
-            return (
-                torch.cat([self.visual(e[..., :V, :], h[..., :V, :]), self.text(e[..., V:, :], h[..., V:, :])], -2),
-                at,
-                None,
-            )
+            first = e[..., :V, :]
+            visual = first.float() if self.way == "decoupled" else self.text(first, h[..., :V, :])
+            return torch.cat([visual, self.text(e[..., V:, :], h[..., V:, :])], -2), at, None
         A, seen, _ = self.compact(e[..., :V, :])
         rows = torch.cat([A, self.text(e[..., V:, :], h[..., V:, :], seen)], -2)
         return rows, at[V - A.shape[-2] :], seen

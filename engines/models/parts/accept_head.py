@@ -21,8 +21,7 @@ class AcceptHead:
     """L times x <- x + SiLU(W x + b), then two logits U x + c: refuse, accept. One W [d, d] and b [d] for all L blocks,
     or one for each.
 
-    The released code repeats one block (`[ResBlock] * L`), so its three layers share their weights; `layers` says how
-    often it is applied."""
+    The released code repeats one block (`[ResBlock] * L`), so its three layers share weights; `layers`: how often."""
 
     name: str
     sha256: str
@@ -53,8 +52,7 @@ class AcceptHead:
 
 
 def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
-    """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names
-    the command that makes it."""
+    """The head that was trained for this pair. Raises UserError, with the command that makes it."""
     way_out = "or set head=confidence, which needs none"
     part = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=lambda: way_out)
     return from_state(part.tensors, part.name, int(part.card.get("layers", 0)), part.sha256)
@@ -63,8 +61,7 @@ def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
 def from_state(state: Mapping[str, Tensor], name: str, layers: int, digest: str = "") -> AcceptHead:
     """A head from the tensors blocks.I.weight, blocks.I.bias, out.weight, out.bias, all in float32.
 
-    Raises UserError unless there is one block, or one for each layer (none for 0), all of one size, with finite
-    numbers."""
+    Raises UserError unless one block, or one for each layer (none for 0), is there, all of one size and finite."""
     n = sum(key.startswith("blocks.") and key.endswith(".weight") for key in state)
     d = state["out.weight"].shape[-1] if "out.weight" in state else 0
     shapes = {"out.weight": (2, d), "out.bias": (2,)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.lazy import torch
+from engines.core.paths import shared as shared_length
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -66,9 +67,8 @@ class StepReward:
         self._read: list[tuple[list[int], SlotCache]] = []  # texts, none of which begins another, and what it kept
 
     def score(self, solutions: Sequence[Sequence[int]]) -> list[float]:
-        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each new one, over
-        the tokens behind what it shares with others that were read. Raises UserError for one that is longer than the
-        network reads."""
+        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each new one, over what
+        is new behind texts that were read. Raises UserError for one longer than the network reads."""
         if longest := max((len(ids) for ids in solutions if len(ids) > self.positions), default=0):
             raise UserError(
                 f"a solution has {longest} tokens and the reward model reads {self.positions}; lower max_new_tokens."
@@ -81,7 +81,9 @@ class StepReward:
     def _one(self, ids: list[int]) -> float:
         from engines.models.layers.slots import SlotCache
 
-        shared, nearest = max(((common(ids, text), i) for i, (text, _) in enumerate(self._read)), default=(0, -1))
+        shared, nearest = max(
+            ((shared_length(ids, text), i) for i, (text, _) in enumerate(self._read)), default=(0, -1)
+        )
         shared = min(shared, len(ids) - 1)  # the last row says r
         cache = SlotCache(self.layers, len(ids))
         if shared:
@@ -102,8 +104,3 @@ class StepReward:
         r: float = self._call(n, forward, n * self.layers)
         self._read = [entry for entry in self._read if entry[0] != ids[: len(entry[0])]] + [(ids, cache)]
         return r
-
-
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two texts begin with that are the same."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,5 +1,4 @@
-"""Text to ids and back, and how one id looks: over a transformers fast tokenizer, or over bare ids for models that have
-none."""
+"""Text to ids and back, and how an id looks: over a transformers fast tokenizer, or over bare ids."""
 
 import copy
 import re
@@ -18,14 +17,10 @@ SHOWN = 6  # candidates that an error names
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Byte-level BPE writes each byte as one printable character; this is the way back."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
-
-
-BYTES = _byte_alphabet()
+# byte-level BPE writes each byte as one printable character; this is the way back
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [b for b in range(256) if b not in PRINTABLE]
+BYTES = {chr(b): b for b in PRINTABLE} | {chr(256 + i): b for i, b in enumerate(OTHERS)}
 
 
 class WordTokenizer(ABC):
@@ -45,8 +40,7 @@ class WordTokenizer(ABC):
         return self._plain
 
     def piece(self, token: int) -> Piece:
-        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
-        character."""
+        """How one id looks: text with its leading space, "special", or "byte" (hex) for a part of a character."""
         if token not in self._pieces:
             self._pieces[token] = self._look(token)
         return self._pieces[token]
@@ -81,8 +75,7 @@ class HFTokenizer(WordTokenizer):
         self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
-        chat template."""
+        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids without a chat template."""
         if self.chat:
             given = {**self.tokenizer.special_tokens_map, **self._told}
             return self.encode(rendered(self.tokenizer.get_chat_template(), text, given))
@@ -122,8 +115,7 @@ class HFTokenizer(WordTokenizer):
 
 
 class IdTokenizer:
-    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". `special` names the ids that are no
-    words."""
+    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". special: names of ids."""
 
     def __init__(self, vocab_size: int, special: Mapping[int, str] | None = None) -> None:
         self.size, self.special = vocab_size, dict(special or {})
@@ -140,9 +132,7 @@ class IdTokenizer:
             )
         return [int(w) for w in words]
 
-    def encode(self, text: str) -> list[int]:
-        """As `encode_prompt`: there is no other text than ids."""
-        return self.encode_prompt(text)
+    encode = encode_prompt  # there is no other text than ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The ids, separated by spaces; special ones are left out."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engines.methods.heads import eagle, eagle3
-from engines.models.drafters.eagle3 import Eagle3
+from engines.models.drafters.eagle import Eagle3
 from engines.training.core.commands import Command
 from engines.training.core.text_cache import Teacher, TextCache
 from engines.training.heads.drafters import command, tokens_per_call

@@ -150,7 +150,9 @@ TEXT = [3, 9, 4, 17, 5]
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
-    config = PLDRConfig(40, 24, 2, 3, 32, metric_units=2, metric_size=16, max_position_embeddings=16)
+    sizes = {"vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+    sizes |= {"intermediate_size": 32, "metric_units": 2, "metric_size": 16, "max_position_embeddings": 16}
+    config = PLDRConfig(**sizes)
     record = ModelRecord("target", "small", "power-law")
     return HFPowerLawLM(PLDRForCausalLM(config), IdTokenizer(40), record, frozenset({2}))
 

@@ -26,7 +26,7 @@ def patience(monkeypatch):
 def own_process(monkeypatch):
     """A process of the test's own, and what is said without jedi."""
     with monkeypatch.context() as patch:
-        patch.setattr(completion, "_origin", lambda name: None)
+        patch.setattr(completion.importlib.util, "find_spec", lambda name: None)
         with pytest.raises(UserError, match="pip install jedi"):
             Analyser({})
     process = completion.Child(completion.PROGRAM, "jedi", "parso")

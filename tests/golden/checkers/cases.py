@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
+from engines.core.sampling import accept_probability, residual, without
 from engines.core.verify import Case, Checker, NotCovered, checks, differ
 from engines.methods.speculative._verify import Draft, Verdict, verify
 from engines.models.adapters.causal import tree_mask
@@ -82,3 +83,26 @@ def ancestors(mask: torch.Tensor) -> list[list[int]]:
 def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
     """What the leaves of a tree see: the rows from the root to each, leaves by rising row."""
     return [line for row, line in enumerate(ancestors(sees(parents))) if row not in parents]
+
+
+def recursive_rejection(
+    p: Tensor, q: Tensor, candidates: list[int], *, replacement: bool = False
+) -> tuple[list[float], Tensor | None]:
+    """Accept probability of each candidate in draw order, given that those before it were refused, and the residual
+    distribution after all.
+
+    Without replacement the draft distribution loses each refused token, with replacement it stays q (SpecInfer). RSD
+    (2402.14160), algorithm 2. The list ends at a candidate that is certain to be accepted; then there is no residual.
+    """
+    r: Tensor | None = p
+    d: Tensor | None = q
+    chances: list[float] = []
+    for token in candidates:
+        assert r is not None
+        chances.append(1.0 if d is None else accept_probability(r, d, token))
+        if chances[-1] >= 1.0 - 1e-12 or d is None:
+            return chances, None
+        r, d = residual(r, d), d if replacement else without(d, token)
+        if r is None:
+            return chances, None
+    return chances, r

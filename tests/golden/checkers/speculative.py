@@ -12,7 +12,6 @@ from engines.core.lazy import torch
 from engines.core.sampling import (
     accept_probability,
     inverse_cdf,
-    recursive_rejection,
     residual,
 )
 from engines.core.trees import from_child_counts, row_depths
@@ -24,7 +23,19 @@ from engines.methods.speculative.judge_decoding.rule import or_mask
 from engines.methods.speculative.reflective_verification import fuse
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
 
-from .cases import Given, Values, by_kind, chain, computes, float64, kinds, leaf_paths, sees, walked
+from .cases import (
+    Given,
+    Values,
+    by_kind,
+    chain,
+    computes,
+    float64,
+    kinds,
+    leaf_paths,
+    recursive_rejection,
+    sees,
+    walked,
+)
 
 Row = Sequence[str]
 Context = tuple[int, ...]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.lazy import torch
-from engines.core.sampling import inverse_cdf, recursive_rejection
+from engines.core.sampling import inverse_cdf
 from engines.core.trees import children
 from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 
-from .cases import Given, Values, float64, kinds
+from .cases import Given, Values, float64, kinds, recursive_rejection
 from .speculative import Context, Distribution, fan_distribution, key, mean_block, merge, row, spread, summary
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from engines.models.forwards.row_invariant.layers import MOST
-from engines.models.layers.slots import SlotCache, SlotLayer
+from engines.models.layers.slots import SlotLayer
 
 BLOCK = 64
 ROWS = 8  # a product has a whole number of so many rows
@@ -47,13 +47,6 @@ class BlockLayer(SlotLayer):
         super().update(key_states, value_states)
         end = -(-(self.length + self.board) // BLOCK) * BLOCK
         return self.keys[:, :, :end], self.values[:, :, :end]
-
-
-class BlockCache(SlotCache):
-    """A cache of such layers."""
-
-    def __init__(self, num_layers: int, capacity: int) -> None:
-        super().__init__(num_layers, capacity, BlockLayer)
 
 
 @dataclass

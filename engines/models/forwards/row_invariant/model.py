@@ -12,7 +12,7 @@ from engines.core.measure import RowClock
 from engines.models.adapters.causal import Rows
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.forwards.merged import MergedBody
-from engines.models.forwards.row_invariant.attention import BLOCK, NAME, BlockCache, Seen
+from engines.models.forwards.row_invariant.attention import BLOCK, NAME, BlockLayer, Seen
 from engines.models.forwards.row_invariant.layers import Rotations, fill, twin
 from engines.models.layers.slots import SlotCache
 from engines.models.measures.bits import same_bits
@@ -37,7 +37,7 @@ class HFRowInvariantLM(HFLayeredLM):
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for up to `capacity` positions, in float32 and blocks."""
-        return BlockCache(self.num_layers, capacity)
+        return SlotCache(self.num_layers, capacity, BlockLayer)
 
     def _mask(self, kind: str, new: Rows, h: Tensor, cache: SlotCache, layer: int, at: Tensor) -> Any:
         parents = () if new.chain else new.parents
@@ -50,8 +50,7 @@ class HFRowInvariantLM(HFLayeredLM):
 
 def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
     """The model with row-invariant forwards; tried on a few dozen rows first, and timed against the plain one. Raises
-    UserError for a model that cannot have them, or whose rows' bits move all the same on this machine. wish: what a
-    person gave for the option."""
+    UserError for a model that cannot have them, or whose bits move all the same. wish: the option."""
     name, kind = model.record.name, model.record.kind
     if wish is not True:
         raise UserError(f"row_invariant={wish!r:.60} cannot be; give True (the rows keep their bits) or False.")
@@ -75,8 +74,7 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
 
 
 def _slower(made: HFRowInvariantLM) -> float:
-    """Seconds of a forward of one row over the plain model's, medians of alternating ones, of which the first is left
-    out."""
+    """Seconds of a forward of one row over the plain model's, medians of alternating ones but the first."""
     clocks = RowClock(made), RowClock(made.plain)
     turns = [[clock.seconds() for clock in clocks] for _ in range(1 + TURNS)]
     invariant, plain = (median(each) for each in zip(*turns[1:], strict=True))
