@@ -13,9 +13,8 @@ from explorer.figures.compare import Tie, control_of
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.handed import of_pairs
 from explorer.figures.metric import Metric
-from explorer.figures.metrics import measure
+from explorer.figures.metrics import facts, measure, receipt
 from explorer.figures.names import apart, name_of, title_of
-from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.comparison import against
 from explorer.page.parts import fresh
