@@ -12,6 +12,7 @@ much too sure it is (minus its entropy, less the log-probability of what came, i
 knows."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -22,8 +23,7 @@ from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.diagnosis.cost import cost_of
 from engines.diagnosis.forced import forced, states_of
-from engines.diagnosis.found import RISE, Candidate, Depth, Diagnosis, Miss, Parting, Tried
-from engines.diagnosis.kinds import kind_of
+from engines.diagnosis.found import RISE, Candidate, Depth, Diagnosis, Miss, Parting, Tried, kind_of
 from engines.diagnosis.loops import DraftRecord, drafts_of, match_loops
 from engines.diagnosis.slips import turns
 
@@ -94,32 +94,33 @@ def diagnosing(
         yield "times", ""
         longest = max(looked, key=lambda text: len(text.ids))
         cost = cost_of(target, drafter, longest.ids, longest.hidden, k)
+    depths = (plain.depth(j) for j in range(1, k + 1))
     return Diagnosis(
-        target.record.name,
-        drafter.name,
-        drafter.format,
-        drafter.sha256,
-        k,
-        len(texts),
-        sum(len(ids) - first for ids, first in texts),
-        plain.accepted,
-        tuple(plain.depth(j) for j in range(1, k + 1) if plain.places(j)),
-        tuple(_partings(target, plain, looked)),
-        _misses(target, plain, looked),
-        tuple(tried),
-        tuple(drafter.notes),
-        cost,
-        tuple(matched),
+        target=target.record.name,
+        drafter=drafter.name,
+        format=drafter.format,
+        sha256=drafter.sha256,
+        k=k,
+        prompts=len(texts),
+        tokens=sum(len(ids) - first for ids, first in texts),
+        accepted=plain.accepted,
+        depths=tuple(depth for depth in depths if depth),
+        partings=tuple(_partings(target, plain, looked)),
+        misses=_misses(target, plain, looked),
+        tried=tuple(tried),
+        notes=tuple(drafter.notes),
+        cost=cost,
+        loops=tuple(matched),
         surer=plain.surer if plain.surer > SURE else None,
     )
 
 
 class Looked:
-    """A text with the target's states and logits. first: the position of the first written token."""
+    """A text with the target's states. first: the position of the first written token."""
 
+    @torch.no_grad()
     def __init__(self, target: Any, ids: list[int], first: int) -> None:
-        with torch.no_grad():
-            self.ids, self.first, self.hidden = ids, first, states_of(target, ids)
+        self.ids, self.first, self.hidden = ids, first, states_of(target, ids)
 
 
 class Measured:
@@ -130,10 +131,6 @@ class Measured:
         self.k, self.said = k, dict[tuple[int, int, int], tuple[float, int, int]]()
         self.sure: dict[tuple[int, int, int], tuple[float, float]] = {}  # entropy, probability of its first token
         self.best: dict[tuple[int, int], list[tuple[int, float]]] = {}
-
-    def places(self, depth: int) -> list[tuple[float, int, int]]:
-        """All of one depth: log-probability, rank, first token."""
-        return [prediction for (_, _, j), prediction in self.said.items() if j == depth]
 
     def reach(self, text: int, place: int) -> int:
         """How many tokens of the draft at a place are the target's."""
@@ -154,18 +151,18 @@ class Measured:
         gaps = [-self.sure[key][0] - logp for key, (logp, rank, _) in self.said.items() if rank]
         return sum(gaps) / max(1, len(gaps))
 
-    def depth(self, j: int) -> Depth:
-        """What the drafts are worth at depth j."""
-        here = self.places(j)
-        reached = [(text, place) for text, place, at in self.said if at == j and self.reach(text, place) >= j - 1]
-        accepted = sum(self.reach(*start) >= j for start in reached)
-        edges = ((1, 1), (2, 2), (3, 3), (4, 10), (11, math.inf))
-        ranks = [sum(low <= rank <= high for _, rank, _ in here) for low, high in edges]
-        right, mean = ranks[0], sum(logp for logp, _, _ in here) / len(here)
-        a, b, c, d, e = ranks
-        unseen = sum(rank == 0 for _, rank, _ in here)
-        promised = sum(self.sure[key][1] for key in self.said if key[2] == j) / len(here)
-        return Depth(j, len(here), right, len(reached), accepted, mean, (a, b, c, d, e, unseen), promised)
+    def depth(self, j: int) -> Depth | None:
+        """What the drafts are worth at depth j; None where nothing was looked at."""
+        here = {key: prediction for key, prediction in self.said.items() if key[2] == j}
+        if not here:
+            return None
+        reaches = [self.reach(text, place) for text, place, _ in here]
+        reached, accepted = (sum(reach >= least for reach in reaches) for least in (j - 1, j))
+        edges = ((1, 1), (2, 2), (3, 3), (4, 10), (11, math.inf), (0, 0))
+        ranks: Any = tuple(sum(low <= rank <= high for _, rank, _ in here.values()) for low, high in edges)
+        mean = sum(logp for logp, _, _ in here.values()) / len(here)
+        promised = sum(self.sure[key][1] for key in here) / len(here)
+        return Depth(j, len(here), ranks[0], reached, accepted, mean, ranks, promised)
 
 
 @torch.no_grad()
@@ -211,15 +208,15 @@ def _sure(z: Any) -> list[tuple[float, float]]:
 def _tried(variant: Any, plain: Measured, turned: Measured) -> Tried:
     """The paired difference between a turned slip and the drafter as it is. Of what is lost to another slip no turn was
     seen to give back more than 0.05 where the drafter is as sure as it is right, and 0.11 elsewhere."""
-    both = [(key, turned.said[key][0] - prediction[0]) for key, prediction in plain.said.items() if key in turned.said]
-    groups: dict[tuple[int, int, int], list[float]] = {}
-    for (text, place, depth), difference in both:
-        groups.setdefault((text, depth, place // GROUP), []).append(difference)
+    groups = defaultdict[tuple[int, int, int], list[float]](list)
+    for (text, place, depth), (logp, *_) in plain.said.items():
+        if (key := (text, place, depth)) in turned.said:
+            groups[text, depth, place // GROUP].append(turned.said[key][0] - logp)
     means = [sum(values) / len(values) for values in groups.values()]
     gain = sum(means) / max(1, len(means))
     spread = sum((mean - gain) ** 2 for mean in means) / max(1, len(means) - 1)
     error = LEVEL * math.sqrt(spread / max(1, len(means)))
-    if not any(difference for _, difference in both):
+    if not any(map(any, groups.values())):
         state = "same"
     else:
         rise, lost = turned.accepted - plain.accepted, plain.k - plain.accepted
@@ -268,20 +265,17 @@ def _candidate(target: Any, token: int, probability: float) -> Candidate:
 
 def _misses(target: Any, plain: Measured, looked: Sequence[Looked]) -> tuple[Miss, ...]:
     """First tokens of drafts by the kind of what the target wrote there."""
-    places, pairs = dict[str, int](), dict[str, dict[tuple[str, str], int]]()
+    places, missed = Counter[str](), defaultdict[str, Counter[tuple[str, str]]](Counter)
     for (number, place, depth), (_, rank, drafted) in plain.said.items():
         if depth > 1:
             continue
         wanted = looked[number].ids[place + 2]
         kind = "not in the draft vocabulary" if rank == 0 else kind_of(target.tokenizer, wanted)
-        places[kind] = places.get(kind, 0) + 1
+        places[kind] += 1
         if rank != 1:
-            pair = (target.tokenizer.piece(wanted).text, target.tokenizer.piece(drafted).text)
-            missed = pairs.setdefault(kind, {})
-            missed[pair] = missed.get(pair, 0) + 1
+            missed[kind][target.tokenizer.piece(wanted).text, target.tokenizer.piece(drafted).text] += 1
     rows = []
     for kind, number in places.items():
-        missed = pairs.get(kind, {})
-        examples = sorted(missed, key=lambda pair: -missed[pair])[:3]
-        rows.append(Miss(kind, number, sum(missed.values()), tuple(examples)))
+        examples = tuple(pair for pair, _ in missed[kind].most_common(3))
+        rows.append(Miss(kind, number, missed[kind].total(), examples))
     return tuple(sorted(rows, key=lambda row: -row.missed))

@@ -99,20 +99,23 @@ def _by_depth(
 ) -> Logits:
     """Logits depth by depth of outputs [P, k, d]."""
     speak = spoken or drafter.spoken
+    for j, there, at in _there(places, n, k):
+        yield j + 1, at, drafter.logits(speak(out[there, j]), [0] * len(there))
+
+
+def _there(places: list[int], n: int, k: int) -> Iterator[tuple[int, list[int], list[int]]]:
+    """By depth the indices of the places that the text reaches to, and those places."""
     for j in range(k):
-        there = [i for i, t in enumerate(places) if t + 2 + j <= n]
-        if there:
-            yield j + 1, [places[i] for i in there], drafter.logits(speak(out[there, j]), [0] * len(there))
+        if there := [i for i, t in enumerate(places) if t + 2 + j <= n]:
+            yield j, there, [places[i] for i in there]
 
 
 def _heads(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logits:
     """Medusa: K heads on the state of each place."""
     n, places = len(ids) - 1, list(range(first, len(ids) - 2))
     per_place = [drafter.guess(drafter, S[t], 0, k) for t in places]
-    for j in range(min(k, drafter.heads)):
-        there = [i for i, t in enumerate(places) if t + 2 + j <= n]
-        if there:
-            yield j + 1, [places[i] for i in there], torch.stack([per_place[i][j] for i in there])
+    for j, there, at in _there(places, n, min(k, drafter.heads)):
+        yield j + 1, at, torch.stack([per_place[i][j] for i in there])
 
 
 def _sequential(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logits:
@@ -122,11 +125,10 @@ def _sequential(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> 
     if first and drafter.prefix:
         drafter.state(drafter, S[:first], pasts)
     states = [drafter.state(drafter, S[t : t + 1], pasts) for t in places]
-    for j in range(min(k, drafter.heads)):
-        there = [i for i, t in enumerate(places) if t + 2 + j <= n]
-        rows = [drafter.guess(drafter, j, states[i], [ids[places[i] + 1 : places[i] + 2 + j]], 0) for i in there]
-        if rows:
-            yield j + 1, [places[i] for i in there], torch.cat(rows)
+    for j, there, at in _there(places, n, min(k, drafter.heads)):
+        texts = ([ids[t + 1 : t + 2 + j]] for t in at)
+        rows = [drafter.guess(drafter, j, states[i], text, 0) for i, text in zip(there, texts, strict=True)]
+        yield j + 1, at, torch.cat(rows)
 
 
 def _before(n: int, places: list[int], width: int, device: Any) -> Tensor:

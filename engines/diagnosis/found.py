@@ -1,11 +1,25 @@
 """What a diagnosis holds."""
 
+import re
+from typing import Any
+
 import msgspec
 
 from engines.diagnosis.cost import Cost
 from engines.diagnosis.loops import Match
 
 RISE = 0.02  # share of a draft that makes a difference in what is accepted
+
+KINDS = (
+    ("digits", re.compile(r"\s*\d+\s*")),
+    ("white space", re.compile(r"\s+")),
+    ("code", re.compile(r"\s*[\[\](){}<>=+*/\\|&^%$#@~`;:_]+\s*")),
+    ("punctuation", re.compile(r"\s*[^\w\s]+\s*")),
+    ("name", re.compile(r"\s*[A-Z]\w*")),
+    ("word", re.compile(r"\s+\w+")),
+    ("inside a word", re.compile(r"\w+")),
+)
+"""Of the tokens that a target writes, as far as their texts tell."""
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -116,3 +130,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
             if not best or next(iter(best.values())).accepted - slip.accepted < RISE * self.k:
                 best.setdefault(slip.name, slip)
         return list(best.values())
+
+
+def kind_of(tokenizer: Any, token: int) -> str:
+    """Digits, a name (it begins with a capital), a word, the inside of one, punctuation, code, white space, a special
+    token, or something else."""
+    piece = tokenizer.piece(token)
+    if piece.kind != "text":
+        return str(piece.kind)
+    return next((name for name, like in KINDS if like.fullmatch(piece.text)), "other")

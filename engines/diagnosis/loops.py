@@ -6,6 +6,7 @@ For drafters that go from row to row and draft chains (EAGLE-1, -2 and -3, MTP l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -36,24 +37,19 @@ class Loop:
 
 
 RIGHT = Loop("as it should be", "")
+KEPT = (
+    "Each state goes with its own token, and it belongs to the token behind it: drop the first token, and shift "
+    "nothing else."
+)
+NORM = "The norm at the drafter's output is left out, or one is added where the format has none."
+STALE = (
+    "After a round the drafter's cache keeps rows that it made from its own states; only rows of the target's states "
+    "may stay, for accepted tokens too."
+)
 SLIPS = (
-    Loop(
-        "first token kept",
-        "Each state goes with its own token, and it belongs to the token behind it: drop the first token, and shift "
-        "nothing else.",
-        shifted=False,
-    ),
-    Loop(
-        "output norm",
-        "The norm at the drafter's output is left out, or one is added where the format has none.",
-        normed=False,
-    ),
-    Loop(
-        "stale rows",
-        "After a round the drafter's cache keeps rows that it made from its own states; only rows of the target's "
-        "states may stay, for accepted tokens too.",
-        stale=True,
-    ),
+    Loop("first token kept", KEPT, shifted=False),
+    Loop("output norm", NORM, normed=False),
+    Loop("stale rows", STALE, stale=True),
 )
 
 
@@ -110,14 +106,16 @@ def match_loops(target: Any, drafter: Any, ids: Sequence[int], rounds: Sequence[
             f"{drafter.name} is of the format {drafter.format}, which keeps no rows of its own between rounds; loops "
             f"are told apart for {', '.join(ROWS)}."
         )
-    total = sum(len(draft_round.drafted) for draft_round in rounds)
-    if not total:
+    if not any(draft_round.drafted for draft_round in rounds):
         raise UserError("the record drafts nothing, so there is nothing to match.")
     if any(not 0 < draft_round.place < len(ids) for draft_round in rounds):
         raise UserError(f"the record has rounds outside of its text of {len(ids)} tokens; give the text that it wrote.")
     hidden = states_of(target, ids)
-    same = [_same(target, drafter, list(ids), hidden, rounds, loop) for loop in (RIGHT, *SLIPS)]
-    best = max(same)
+    drafted, same = [token for draft_round in rounds for token in draft_round.drafted], list[int]()
+    for loop in (RIGHT, *SLIPS):
+        mine = chain(*drafts(target, drafter, list(ids), hidden, rounds, loop))
+        same.append(sum(a == b for a, b in zip(drafted, mine, strict=True)))
+    best, total = max(same), len(drafted)
     return [
         Match(loop.name, loop.wrong, number, total, bool(i) and number == best and clear(number, same[0], total))
         for i, (loop, number) in enumerate(zip((RIGHT, *SLIPS), same, strict=True))
@@ -167,9 +165,3 @@ def _speak(target: Any, run: Any, F: Tensor, loop: Loop) -> Tensor:
     if run.head is not None:
         return run.logits(F, [0])
     return target.unembed(F, run.vocabulary)
-
-
-def _same(target: Any, drafter: Any, ids: list[int], hidden: Any, rounds: Sequence[Round], loop: Loop) -> int:
-    lines = drafts(target, drafter, ids, hidden, rounds, loop)
-    pairs = (zip(draft_round.drafted, mine, strict=True) for draft_round, mine in zip(rounds, lines, strict=True))
-    return sum(a == b for pair in pairs for a, b in pair)

@@ -32,35 +32,32 @@ class Turn:
 
 def turns(drafter: Any, target: Any) -> Iterator[Turn]:
     """All that apply to a drafter of this format, loaded for this target."""
-    for step, word in ((1, "+1"), (-1, "-1")):
+    for step in (1, -1):
         if (reads := _shifted(drafter, step)) is not None:
-            yield Turn(
-                f"layer ids {word}",
+            wrong = (
                 f"It was trained on the states of layers {_told(reads)}, and reads those of {_told(drafter.reads)}: "
-                "ids that count outputs of layers were taken for inputs, or the other way round.",
-                _with(drafter, reads=reads),
+                "ids that count outputs of layers were taken for inputs, or the other way round."
             )
+            yield Turn(f"layer ids {step:+d}", wrong, _with(drafter, reads=reads))
     if hasattr(drafter, "residual_normed"):
         word = "is" if drafter.residual_normed else "is not"
-        yield Turn(
-            "norm_before_residual",
+        wrong = (
             f"norm_before_residual {word} set, and its weights are those of the other form: the flag got lost or was "
-            "added in a conversion.",
-            _with(drafter, residual_normed=not drafter.residual_normed),
+            "added in a conversion."
         )
+        yield Turn("norm_before_residual", wrong, _with(drafter, residual_normed=not drafter.residual_normed))
         yield from _fc_norms(drafter)
     if hasattr(drafter, "output_normed"):
         form = "raw" if drafter.output_normed else "behind the norm"
-        yield Turn(
-            "norm_output",
-            f"norm_output={drafter.output_normed} is wrong: it was trained to read its own output {form}.",
-            _with(drafter, output_normed=not drafter.output_normed),
-        )
+        wrong = f"norm_output={drafter.output_normed} is wrong: it was trained to read its own output {form}."
+        yield Turn("norm_output", wrong, _with(drafter, output_normed=not drafter.output_normed))
     yield from _orders(drafter)
     if (sizes := _sizes(drafter)) is not None:
         yield from _bases(drafter, target, sizes)
         yield from _eps(drafter, target, sizes)
-    yield from _embeddings(drafter, target)
+    if drafter.table is not None and drafter.table.shape[1] == drafter.width:
+        wrong = "It brings embeddings of its own, and was trained on the target's."
+        yield Turn("embeddings", wrong, _with(drafter, table=None))
     if drafter.vocabulary is not None:
         yield from _ids(drafter)
 
@@ -126,8 +123,8 @@ def _heads(drafter: Any) -> Iterator[Turn]:
         cut = replace(sizes, head_dim=e, heads=len(layer.q) // e)
         parts = [_with(block, sizes=cut, H=len(block.q) // e, G=len(block.k) // e) for block in _layers(drafter)]
         wrong = f"Its attention was trained with heads of {e} numbers, and its config says {sizes.head_dim}."
-        held = {"stack": parts} if hasattr(drafter, "stack") else {"layer": parts[0]}
-        yield Turn("heads", wrong, _with(drafter, rotation=Rotation(cut, drafter.target.device), **held), f"of {e}")
+        twin = _with(drafter, rotation=Rotation(cut, drafter.target.device), **_held(drafter, parts))
+        yield Turn("heads", wrong, twin, f"of {e}")
 
 
 def _layers(drafter: Any) -> list[Any]:
@@ -140,6 +137,11 @@ def _halved(w: torch.Tensor) -> torch.Tensor:
     return w.roll(w.shape[1] // 2, 1)
 
 
+def _held(drafter: Any, layers: list[Any]) -> dict[str, Any]:
+    """The attribute that holds a drafter's layers."""
+    return {"stack": layers} if hasattr(drafter, "stack") else {"layer": layers[0]}
+
+
 def _first(drafter: Any) -> Any:
     """Its first decoder layer; None where it has none."""
     return (getattr(drafter, "stack", None) or [getattr(drafter, "layer", None)])[0]
@@ -147,8 +149,8 @@ def _first(drafter: Any) -> Any:
 
 def _first_with(drafter: Any, **changes: Any) -> dict[str, Any]:
     """The attributes of a drafter whose first layer differs in this."""
-    layer = _with(_first(drafter), **changes)
-    return {"stack": [layer, *drafter.stack[1:]]} if hasattr(drafter, "stack") else {"layer": layer}
+    first, *others = _layers(drafter)
+    return _held(drafter, [_with(first, **changes), *others])
 
 
 def _told(reads: tuple[int, ...]) -> str:
@@ -158,22 +160,14 @@ def _told(reads: tuple[int, ...]) -> str:
 def _fc_norms(drafter: Any) -> Iterator[Turn]:
     """The norm before fc: taken away where there is one, put in (with weights of one) where there is none."""
     if drafter.input_norm is not None or drafter.fc_norms:
-        yield Turn(
-            "norm before fc",
-            "It has a norm before fc, and its fc was trained without one.",
-            _with(drafter, input_norm=None, fc_norms=[]),
-        )
+        wrong = "It has a norm before fc, and its fc was trained without one."
+        yield Turn("norm before fc", wrong, _with(drafter, input_norm=None, fc_norms=[]))
         return
     ones = torch.ones(drafter.fc.shape[1], dtype=drafter.fc.dtype, device=drafter.fc.device)
     wrong = "Its fc was trained behind a norm of the states, and the files have none: the tensor got lost."
     yield Turn("norm before fc", wrong, _with(drafter, input_norm=ones), "one for all states")
-    each = [ones[: drafter.width]] * (len(ones) // drafter.width)
-    yield Turn(
-        "norm before fc",
-        wrong.replace("a norm", "a norm for each"),
-        _with(drafter, fc_norms=each),
-        "one for each state",
-    )
+    each = _with(drafter, fc_norms=[ones[: drafter.width]] * (len(ones) // drafter.width))
+    yield Turn("norm before fc", wrong.replace("a norm", "a norm for each"), each, "one for each state")
 
 
 def _sizes(drafter: Any) -> Any:
@@ -188,8 +182,7 @@ def _eps(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
     if eps != sizes.eps:
         wrong = f"Its norms were trained with rms_norm_eps={eps:g} (the target's), and its config says {sizes.eps:g}."
         changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in _layers(drafter)]
-        held = {"stack": changed} if hasattr(drafter, "stack") else {"layer": changed[0]}
-        yield Turn("rms_norm_eps", wrong, _with(drafter, **held))
+        yield Turn("rms_norm_eps", wrong, _with(drafter, **_held(drafter, changed)))
 
 
 def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
@@ -199,22 +192,11 @@ def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
         if base != sizes.theta:
             missing = " (what a missing rope_theta means)" if base == ROPE_BASE else ""
             whose = " (the target's)" if base == own else missing
-            yield Turn(
-                "rope base",
-                f"Its rotations were trained with the base {base:,.0f}{whose}, and its config says {sizes.theta:,.0f}.",
-                _with(drafter, rotation=Rotation(replace(sizes, theta=base), drafter.target.device)),
-                f"{base:,.0f}",
+            wrong = (
+                f"Its rotations were trained with the base {base:,.0f}{whose}, and its config says {sizes.theta:,.0f}."
             )
-
-
-def _embeddings(drafter: Any, target: Any) -> Iterator[Turn]:
-    """The embeddings of the other side: the target's in the place of its own."""
-    if drafter.table is not None and drafter.table.shape[1] == drafter.width:
-        yield Turn(
-            "embeddings",
-            "It brings embeddings of its own, and was trained on the target's.",
-            _with(drafter, table=None),
-        )
+            rotation = Rotation(replace(sizes, theta=base), drafter.target.device)
+            yield Turn("rope base", wrong, _with(drafter, rotation=rotation), f"{base:,.0f}")
 
 
 def _ids(drafter: Any) -> Iterator[Turn]:

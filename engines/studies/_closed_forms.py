@@ -73,11 +73,8 @@ def replace_any_bound(n: int, k: int) -> float:
     k/r) ln(1 - k/r), h binary entropy."""
     if k == 1:
         return 0.0
+    h = lambda p: -sum(q * math.log(q) for q in (p, 1 - p) if q > 0)  # noqa: E731
     return sum(
-        r / n * (k * _h(1 / r) + k / r * math.log(1 / r) + ((1 - k / r) * math.log(1 - k / r) if k < r else 0.0))
+        r / n * (k * h(1 / r) + k / r * math.log(1 / r) + ((1 - k / r) * math.log(1 - k / r) if k < r else 0.0))
         for r in range(n, 0, -k)
     )
-
-
-def _h(p: float) -> float:
-    return -sum(q * math.log(q) for q in (p, 1 - p) if q > 0)

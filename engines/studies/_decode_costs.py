@@ -265,13 +265,8 @@ def read_config(text: str) -> Shape:
 
 def _attention(raw: Mapping[str, Any], hidden: int, heads: int) -> dict[str, Any]:
     if raw.get("kv_lora_rank"):
-        names = {
-            "kv_rank": "kv_lora_rank",
-            "nope": "qk_nope_head_dim",
-            "rope": "qk_rope_head_dim",
-            "v_dim": "v_head_dim",
-        }
-        sizes = {name: _whole(raw, key) for name, key in names.items()}
+        keys = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+        sizes = {name: _whole(raw, key) for name, key in zip(MLA, keys, strict=True)}
         return {"kind": "mla", "q_rank": _whole(raw, "q_lora_rank", 0), **sizes}
     d = _whole(raw, "head_dim", hidden // heads)
     if raw.get("share_q_dim"):

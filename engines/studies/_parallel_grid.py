@@ -52,13 +52,8 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[Any, ...]:
         """What makes two settings the same on boards of different length."""
-        return (
-            self.order,
-            None if self.order == LEFT_TO_RIGHT else self.blocks,
-            self.per_forward,
-            self.threshold,
-            self.sampled,
-        )
+        blocks = None if self.order == LEFT_TO_RIGHT else self.blocks
+        return self.order, blocks, self.per_forward, self.threshold, self.sampled
 
     @property
     def label(self) -> str:
@@ -84,31 +79,19 @@ def settings(kind: str, canvas: int) -> list[Setting]:
             if has_blocks and order == "low confidence":
                 made += [(order, 2, k) for k in divisors if canvas // 2 % k == 0] + [(LEFT_TO_RIGHT, canvas, 1)]
             for name, blocks, k in made:
-                board = {"max_new_tokens": canvas, "steps": canvas // k} | (
-                    {"block_length": canvas // blocks} if has_blocks else {}
-                )
-                grid.append(
-                    Setting(
-                        name,
-                        blocks,
-                        k,
-                        None,
-                        sampled,
-                        info.slug,
-                        board | params | ({"temperature": 1.0} if sampled else {}),
-                    )
-                )
+                given: dict[str, Any] = {"max_new_tokens": canvas, "steps": canvas // k}
+                given |= {"block_length": canvas // blocks} if has_blocks else {}
+                given |= params | ({"temperature": 1.0} if sampled else {})
+                grid.append(Setting(name, blocks, k, None, sampled, info.slug, given))
     curve = next((i for i in list_methods() if i.curve and i.kind == kind), None)
     if curve is None or curve.curve is None:
         raise UserError(
             f"no method of {kind} models has a curve over a threshold; the benchmark runs on masked models."
         )
     for blocks, values in ((1, THRESHOLDS), (2, HALF_THRESHOLDS)):
-        board = {"max_new_tokens": canvas, "block_length": canvas // blocks}
-        grid += [
-            Setting(ADAPTIVE, blocks, None, value, False, curve.slug, board | {curve.curve[0]: value})
-            for value in values
-        ]
+        for value in values:
+            given = {"max_new_tokens": canvas, "block_length": canvas // blocks, curve.curve[0]: value}
+            grid.append(Setting(ADAPTIVE, blocks, None, value, False, curve.slug, given))
     return grid
 
 
@@ -118,15 +101,10 @@ def _ordered(kind: str, words: Sequence[str]) -> tuple[MethodInfo, dict[str, Any
     for word in words:
         for info in sorted(list_methods(), key=lambda i: all(p.name != "block_length" for p in i.params)):
             names = {p.name for p in info.params}
-            if (
-                info.kind != kind
-                or len(info.needs) > 1
-                or info.baseline
-                or not {"steps", "temperature"} <= names
-                or any("threshold" in n for n in names)
-            ):
-                continue
-            if offer := next((p for p in info.params if word in p.choices), None):
+            alone = info.kind == kind and len(info.needs) == 1 and not info.baseline
+            fixed = {"steps", "temperature"} <= names and not any("threshold" in n for n in names)
+            offer = next((p for p in info.params if word in p.choices), None)
+            if alone and fixed and offer:
                 return info, {offer.name: word}
     raise UserError(
         f"no method of {kind} models with a fixed number of steps offers the order {' or '.join(words)}; the "

@@ -113,15 +113,11 @@ def speedups(outcomes: Mapping[str, list[tuple[Setting, list[Outcome]]]]) -> lis
         task: {setting.key: (setting.label, got) for setting, got in ran if not setting.sampled}
         for task, ran in outcomes.items()
     }
-    shared = set.intersection(*(set(ran) for ran in by_key.values()))
-    together = {
-        key: (next(iter(by_key.values()))[key][0], [outcome for ran in by_key.values() for outcome in ran[key][1]])
-        for key in sorted(shared, key=str)
-    }
-    gains = [_speedup(task, list(ran.values())) for task, ran in by_key.items()] + [
-        _speedup(ALL, list(together.values()))
-    ]
-    return [gain for gain in gains if gain]
+    first, together = next(iter(by_key.values())), []
+    for key in sorted(set.intersection(*map(set, by_key.values())), key=str):
+        together.append((first[key][0], [outcome for ran in by_key.values() for outcome in ran[key][1]]))
+    every = [(task, [*ran.values()]) for task, ran in by_key.items()] + [(ALL, together)]
+    return [gain for task, ran in every if (gain := _speedup(task, ran))]
 
 
 def _speedup(task: str, ran: Sequence[tuple[str, list[Outcome]]]) -> Speedup | None:
@@ -130,15 +126,13 @@ def _speedup(task: str, ran: Sequence[tuple[str, list[Outcome]]]) -> Speedup | N
         min((o.forwards for o in column if o.mark != WRONG), default=None)
         for column in zip(*(got for _, got in ran), strict=True)
     ]
-    both = [
-        (o.forwards, least) for o, least in zip(best, cheapest, strict=True) if o.mark != WRONG and least is not None
-    ]
-    if not both:
+    right = [(o, least) for o, least in zip(best, cheapest, strict=True) if o.mark != WRONG and least is not None]
+    n = len(right)
+    if not n:
         return None
-    spent, chosen = (sum(side) / len(both) for side in zip(*both, strict=True))
-    return Speedup(
-        task, label, len(both) / len(best), spent, chosen, sum(least is not None for least in cheapest) / len(best)
-    )
+    spent, chosen = sum(o.forwards for o, _ in right) / n, sum(least for _, least in right) / n
+    solved = sum(least is not None for least in cheapest) / len(best)
+    return Speedup(task, label, n / len(best), spent, chosen, solved)
 
 
 def recorded(path: Path) -> list[Part]:

@@ -6,6 +6,7 @@ Nothing runs: all of it is the report's cost model. A published throughput is qu
 the model gives."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from engines.core.params import Float, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
@@ -94,7 +95,7 @@ def decoding_cost(p: Params, progress: Progress) -> Study:
 
 def costs(shapes: dict[str, Shape], n: int) -> Table:
     """Bytes and operations of a token."""
-    rows: list[list[str | float | int | bool | None]] = []
+    rows: list[list[Any]] = []
     for name, shape in shapes.items():
         kv, flops = shape.kv_bytes(n), shape.attention_flops(n)
         giga = [f / 1e9 for f in (flops, shape.linear_flops, shape.ffn_flops)]
@@ -114,7 +115,7 @@ def costs(shapes: dict[str, Shape], n: int) -> Table:
 
 def dollars(shapes: dict[str, Shape], n: int) -> Table:
     """Prices on each device, and with the cheapest device for each part."""
-    rows: list[list[str | float | int | bool | None]] = []
+    rows: list[list[Any]] = []
     for name, shape in shapes.items():
         prices = {device: price(shape, about, n) for device, about in DEVICES.items()}
         attention, ffn = (min(prices, key=lambda d: getattr(prices[d], part)) for part in ("attention", "ffn"))
@@ -140,16 +141,10 @@ def throughput(pipeline: Pipeline, sequences: int, gpus: int) -> float:
 
 def microbatches(pipelines: Sequence[Pipeline], sequences: int, gpus: int) -> Table:
     """What more microbatches buy."""
-    rows: list[list[str | float | int | bool | None]] = [
-        [
-            pipeline.microbatches,
-            pipeline.step / 1e3,
-            pipeline.busy(pipeline.attention),
-            pipeline.busy(pipeline.ffn),
-            throughput(pipeline, sequences, gpus),
-        ]
-        for pipeline in pipelines
-    ]
+    rows: list[list[Any]] = []
+    for pipeline in pipelines:
+        busy = pipeline.busy(pipeline.attention), pipeline.busy(pipeline.ffn)
+        rows.append([pipeline.microbatches, pipeline.step / 1e3, *busy, throughput(pipeline, sequences, gpus)])
     columns = [
         Column("microbatches", "", "given"),
         Column("a token takes", "ms", "modelled", 1),
@@ -163,13 +158,9 @@ def microbatches(pipelines: Sequence[Pipeline], sequences: int, gpus: int) -> Ta
 def networks(tpot: float) -> Table:
     """How sparse a mixture may be before the network of a device cannot feed its experts."""
     step3 = PUBLISHED["Step-3"]
-    rows: list[list[str | float | int | bool | None]] = [
-        [
-            name,
-            least_sparsity(device, step3.hidden, step3.layers, tpot),
-            *(shape.sparsity for shape in PUBLISHED.values()),
-        ]
-        for name, device in DEVICES.items()
+    of_models = [shape.sparsity for shape in PUBLISHED.values()]
+    rows: list[list[Any]] = [
+        [name, least_sparsity(device, step3.hidden, step3.layers, tpot), *of_models] for name, device in DEVICES.items()
     ]
     columns = [
         Column("device"),
@@ -197,13 +188,8 @@ def plane(shapes: dict[str, Shape], n: int, usd: float) -> Figure:
                [0.0, b, b], [o, o, 0.0], "modelled")
         for name, (b, o) in boxes.items()
     ]  # fmt: skip
-    return Figure(
-        "plane",
-        f"Attention of a token (lines), and what ${usd:g} a million tokens buys on each device (boxes)",
-        Axis("cache read", "MB"),
-        Axis("attention", "GFLOP"),
-        series,
-    )
+    title = f"Attention of a token (lines), and what ${usd:g} a million tokens buys on each device (boxes)"
+    return Figure("plane", title, Axis("cache read", "MB"), Axis("attention", "GFLOP"), series)
 
 
 def growth(shapes: dict[str, Shape]) -> Figure:
@@ -213,38 +199,25 @@ def growth(shapes: dict[str, Shape]) -> Figure:
         prices = [price(shape, device, n) for device in DEVICES.values()]
         return min(cost.attention for cost in prices) + min(cost.ffn for cost in prices)
 
-    return Figure(
-        "growth",
-        "What a million tokens cost by context, each part on its cheapest device",
-        Axis("context", "tokens", log=True),
-        Axis("price", "USD", log=True),
-        [
-            Series(name, [float(n) for n in CONTEXTS], [apart(shape, n) for n in CONTEXTS], "modelled",
-                   text=[f"{name}, {n:,} tokens" for n in CONTEXTS])
-            for name, shape in shapes.items()
-        ],
-    )  # fmt: skip
+    x, series = [float(n) for n in CONTEXTS], list[Series]()
+    for name, shape in shapes.items():
+        text = [f"{name}, {n:,} tokens" for n in CONTEXTS]
+        series.append(Series(name, x, [apart(shape, n) for n in CONTEXTS], "modelled", text=text))
+    title = "What a million tokens cost by context, each part on its cheapest device"
+    return Figure("growth", title, Axis("context", "tokens", log=True), Axis("price", "USD", log=True), series)
 
 
 def schedule(pipeline: Pipeline) -> Figure:
     """The first layers: a row for each place, a span for each microbatch in it."""
     lasts = {"attention": pipeline.attention, "sends": pipeline.a_to_f, "ffn": pipeline.ffn, "returns": pipeline.f_to_a}
-    series = []
-    for m in range(pipeline.microbatches):
-        mine = [stage for stage in pipeline.stages() if stage.microbatch == m and stage.layer < SHOWN_LAYERS]
-        bars = [(place, getattr(stage, name), name, stage.layer) for stage in mine for place, name in enumerate(lasts)]
-        series.append(
-            Series(
-                f"microbatch {m + 1}",
-                [float(place) for place, *_ in bars],
-                [begins + lasts[name] for _, begins, name, _ in bars],
-                "modelled",
-                style="spans",
-                base=[begins for _, begins, *_ in bars],
-                text=[f"microbatch {m + 1}, layer {layer + 1}" for *_, layer in bars],
-            )
-        )
+    series = [Series(f"microbatch {m + 1}", [], [], "modelled", style="spans") for m in range(pipeline.microbatches)]
+    for stage in (stage for stage in pipeline.stages() if stage.layer < SHOWN_LAYERS):
+        bars = series[stage.microbatch]
+        for place, (name, duration) in enumerate(lasts.items()):
+            bars.x.append(float(place))
+            bars.base.append(getattr(stage, name))
+            bars.y.append(getattr(stage, name) + duration)
+            bars.text.append(f"{bars.name}, layer {stage.layer + 1}")
     labels = ["attention server", "link to the experts", "feed-forward server", "link back"]
-    return Figure(
-        "schedule", f"The first {SHOWN_LAYERS} layers", Axis("place", labels=labels), Axis("time", "µs"), series
-    )
+    title, across = f"The first {SHOWN_LAYERS} layers", Axis("place", labels=labels)
+    return Figure("schedule", title, across, Axis("time", "µs"), series)

@@ -50,6 +50,10 @@ from engines.studies._parallel_points import (
 )
 from engines.tasks import TASKS, Example, check
 
+ORACLE = (
+    "A masked model; the oracle knows all right answers, so that what it loses is lost by writing in parallel alone."
+)
+
 
 @study(
     "parallelbench",
@@ -58,12 +62,7 @@ from engines.tasks import TASKS, Example, check
     summary="What writing several tokens at once costs: exact answers against tokens per forward, with the bound "
     "that no model can beat.",
     inputs=[
-        Text(
-            "model",
-            "oracle",
-            help="A masked model; the oracle knows all right answers, so that what it loses is "
-            "lost by writing in parallel alone.",
-        ),
+        Text("model", "oracle", help=ORACLE),
         Choice("task", "shuffle", [*GRID, ALL], help="The task whose prompts are answered; all tasks take minutes."),
         Int("prompts", 4, 1, 256, help="Held-out prompts per task: more make narrower intervals."),
     ],
@@ -77,13 +76,12 @@ def parallelbench(p: Params, progress: Progress) -> Study:
     tasks = list(GRID) if p.task == ALL else [p.task]
     part = run(load_model(p.model), tasks, p.prompts, progress)
     ran = [task for task in tasks if task not in part.refused]
-    sizes = {task: board([point for point in part.points if point.task == task]) for task in ran}
+    by_task = {task: [point for point in part.points if point.task == task] for task in ran}
+    sizes = {task: board(points) for task, points in by_task.items()}
     forms = {task: derived(task, n) for task, n in sizes.items()}
     return Study(
         tables=[points_table(part.points), best_table(part.speedups), forms_table(forms)],
-        figures=[
-            figure for task in ran for figure in figures(task, [x for x in part.points if x.task == task], forms[task])
-        ],
+        figures=[figure for task in ran for figure in figures(task, by_task[task], forms[task])],
         receipts=[receipt for task in ran for receipt in receipts(task, sizes[task], forms[task])],
         notes=[
             "Measured points are marked exactly on the same held-out prompts, prompt i with seed i.",
@@ -140,17 +138,12 @@ def _theory(model: Any, trace: Trace, setting: Setting) -> tuple[float, float | 
     import torch
 
     start, answers, _ = model.answers_on(torch.tensor([*trace.header.prompt_ids, *trace.end.output_ids]))
-    sets = commit_sets(trace, start, answers.shape[1])
-    fixed = setting.sampled and setting.order == VALUE_FREE
-    return joint.expected_correlation(answers, sets), chance(
-        [tuple(row) for row in answers.tolist()], sets
-    ) if fixed else None
-
-
-def commit_sets(trace: Trace, start: int, n: int) -> list[list[int]]:
-    """Which of the n answer positions behind `start` each step wrote."""
+    places = range(start, start + answers.shape[1])
     committed = [step.commits.positions if step.commits else [] for step in trace.steps]
-    return [[p - start for p in positions if start <= p < start + n] for positions in committed]
+    sets = [[p - start for p in positions if p in places] for positions in committed]
+    fixed = setting.sampled and setting.order == VALUE_FREE
+    luck = chance([tuple(row) for row in answers.tolist()], sets) if fixed else None
+    return joint.expected_correlation(answers, sets), luck
 
 
 def mark(example: Example, text: str) -> str:
@@ -162,19 +155,11 @@ def mark(example: Example, text: str) -> str:
 
 
 def _point(model: str, task: str, setting: Setting, got: Sequence[Outcome]) -> Point:
-    forwards = sum(answer.forwards for answer in got)
-    bounds = [answer.bound for answer in got if answer.bound is not None]
-    chances = [answer.chance for answer in got if answer.chance is not None]
-    return Point(
-        model=model,
-        task=task,
-        setting=setting,
-        marks="".join(answer.mark for answer in got),
-        forwards=forwards / len(got),
-        tokens_per_forward=sum(answer.tokens for answer in got) / forwards,
-        bound=sum(bounds) / len(bounds) if bounds else None,
-        chance=sum(chances) / len(chances) if chances else None,
-    )
+    marks, forwards, tokens, *theory = zip(*got, strict=True)
+    theories = [[value for value in values if value is not None] for values in theory]
+    means = (sum(values) / len(values) if values else None for values in theories)
+    rate = sum(tokens) / sum(forwards)
+    return Point(model, task, setting, "".join(marks), sum(forwards) / len(got), rate, *means)
 
 
 def trace_of(point: Point, index: int, **options: Any) -> Trace:
@@ -210,20 +195,12 @@ def points_table(points: Sequence[Point]) -> Table:
         Column("bound C", "nats", "derived", 3),
         Column("chance", "share", "derived", 3),
     ]
-    rows = [
-        [
-            *(x.task, x.setting.label, x.right, x.tried, x.share, *x.interval, x.strict),
-            *(x.forwards, x.tokens_per_forward, x.bound, x.chance),
-        ]
-        for x in points
-    ]
-    return Table(
-        "points",
-        "Settings on held-out prompts",
-        columns,
-        rows,
-        "Bound and chance follow from the sets that the runs wrote at once, where the model lists all right answers.",
-    )
+    rows: list[list[Any]] = []
+    for x in points:
+        marks = x.right, x.tried, x.share, *x.interval, x.strict
+        rows.append([x.task, x.setting.label, *marks, x.forwards, x.tokens_per_forward, x.bound, x.chance])
+    note = "Bound and chance follow from the sets that the runs wrote at once, where the model lists all right answers."
+    return Table("points", "Settings on held-out prompts", columns, rows, note)
 
 
 def best_table(gains: Sequence[Speedup]) -> Table:
@@ -238,13 +215,8 @@ def best_table(gains: Sequence[Speedup]) -> Table:
         Column("some setting is right", "share", "measured", 3),
     ]
     rows: list[list[Any]] = [[s.task, s.best, s.share, s.forwards, s.chosen, s.factor, s.solved] for s in gains]
-    return Table(
-        "best",
-        "What no single setting reaches",
-        columns,
-        rows,
-        "The choice for every prompt is made in hindsight: a limit and no method.",
-    )
+    note = "The choice for every prompt is made in hindsight: a limit and no method."
+    return Table("best", "What no single setting reaches", columns, rows, note)
 
 
 def forms_table(forms: dict[str, list[Derived]]) -> Table:
@@ -277,9 +249,8 @@ def figures(task: str, points: Sequence[Point], forms: Sequence[Derived]) -> lis
         exact.append(Series(name, at, [point.share for point in group], "measured", "points", low, high, text=labels))
         bound.append(Series(name, at, [point.bound for point in group], "derived", "points", text=labels))
     title = TASKS[task].title
-    charts = [
-        Figure(f"{task}: exact", f"{title}: exact answers", x, Axis("answered exactly", "share"), lines[0] + exact)
-    ]
+    right = Axis("answered exactly", "share")
+    charts = [Figure(f"{task}: exact", f"{title}: exact answers", x, right, lines[0] + exact)]
     if any(point.bound is not None for point in points):
         cost = Axis("C of the committed sets", "nats")
         charts.append(Figure(f"{task}: bound", f"{title}: what the commits cost at least", x, cost, lines[1] + bound))

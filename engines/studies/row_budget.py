@@ -91,18 +91,15 @@ def forward_ms(runs: Sequence[Trace]) -> float:
 
 def point(B: int, trees: Trees, runs: Sequence[Trace]) -> Point:
     """A budget from its runs."""
-    rows = median(
-        sum(step.facts[name] for name in ("rows", "prompt_rows")) for trace in runs for step in trace.steps[1:]
-    )
-    steps, tokens = (
-        sum(map(len, part)) for part in zip(*((trace.steps, trace.output_ids) for trace in runs), strict=True)
-    )
+    later = [step.facts for trace in runs for step in trace.steps[1:]]
+    rows = median(facts["rows"] + facts["prompt_rows"] for facts in later)
+    tokens, steps = sum(len(trace.output_ids) for trace in runs), sum(len(trace.steps) for trace in runs)
     return Point(B, trees, rows, forward_ms(runs), tokens / steps)
 
 
 def study_of(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
     """Table, both curves and the budget that won."""
-    best = max(points, key=lambda budget_point: budget_point.gain(plain_ms))
+    best = max(points, key=lambda at: at.gain(plain_ms))
     columns = [
         Column("budget B", "rows", "given"),
         Column("rows of a forward, middle", "", "measured", 0),
@@ -112,45 +109,25 @@ def study_of(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
         Column("a forward, middle", "ms", "measured", 2),
         Column("gain over plain decoding", "", "modelled", 2),
     ]
-    table: list[list[str | float | int | bool | None]] = [
-        [
-            budget_point.B,
-            budget_point.rows,
-            budget_point.trees.score,
-            budget_point.trees.score_no_wasted_step,
-            budget_point.tokens,
-            budget_point.ms,
-            budget_point.gain(plain_ms),
-        ]
-        for budget_point in points
-    ]
-    x = [float(budget_point.B) for budget_point in points]
-    expected = Series(
-        "expected, 1 + f(B)", x, [1 + budget_point.trees.score_no_wasted_step for budget_point in points], "modelled"
-    )
-    measured = Series("in the runs", x, [budget_point.tokens for budget_point in points], "measured", "points")
-    times = Series("a forward", x, [budget_point.ms for budget_point in points], "measured")
-    flat: list[float | None] = [plain_ms] * len(x)
-    accepted, budget = best.trees.score_no_wasted_step, Axis("budget B")
+    table: list[list[Any]] = []
+    for at in points:
+        scores = at.trees.score, at.trees.score_no_wasted_step
+        table.append([at.B, at.rows, *scores, at.tokens, at.ms, at.gain(plain_ms)])
+    x = [float(at.B) for at in points]
+    expected = Series("expected, 1 + f(B)", x, [1 + at.trees.score_no_wasted_step for at in points], "modelled")
+    measured = Series("in the runs", x, [at.tokens for at in points], "measured", "points")
+    times = Series("a forward", x, [at.ms for at in points], "measured")
+    plain = Series("plain decoding", x, [plain_ms] * len(x), "measured")
+    budget, given = Axis("budget B"), {"f": best.trees.score_no_wasted_step, "t(1)": plain_ms, "t(B)": best.ms}
+    gain, formula = f"gain at B = {best.B}, the best", "(1 + f) * t(1) / t(B)"
+    note = "A gain below 1 says that on this machine no budget pays: the forwards saved take longer than they save."
     return Study(
         tables=[Table("budgets", "Seven budgets on this machine", columns, table)],
         figures=[
             Figure("tokens", "Tokens per forward", budget, Axis("tokens"), [expected, measured]),
-            Figure(
-                "time", "Time of a forward", budget, Axis("ms"), [times, Series("plain decoding", x, flat, "measured")]
-            ),
+            Figure("time", "Time of a forward", budget, Axis("ms"), [times, plain]),
         ],
-        receipts=[
-            Receipt(
-                f"gain at B = {best.B}, the best",
-                "(1 + f) * t(1) / t(B)",
-                {"f": accepted, "t(1)": plain_ms, "t(B)": best.ms},
-                best.gain(plain_ms),
-                provenance="modelled",
-            )
-        ],
-        notes=[
-            "A gain below 1 says that on this machine no budget pays: the forwards saved take longer than they save."
-        ],
+        receipts=[Receipt(gain, formula, given, best.gain(plain_ms), provenance="modelled")],
+        notes=[note],
         models=[record],
     )

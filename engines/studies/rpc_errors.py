@@ -41,17 +41,12 @@ class Pool:
 
     def paths(self) -> list[float]:
         """Probabilities of the distinct paths to the right answer that were seen."""
-        return list(
-            {
-                voter.text: math.exp(log_p)
-                for voter, log_p in zip(self.voters, self.whole, strict=True)
-                if voter.answer and same(voter.answer) == same(self.right)
-            }.values()
-        )
+        right = {voter.text for voter in self.voters if voter.answer and same(voter.answer) == same(self.right)}
+        return [p for text, p in self.distinct().items() if text in right]
 
-    def covered(self) -> float:
-        """The part of all probability that the distinct samples hold."""
-        return sum({voter.text: math.exp(log_p) for voter, log_p in zip(self.voters, self.whole, strict=True)}.values())
+    def distinct(self) -> dict[str, float]:
+        """Every path that was seen with its probability; the sum is the part that the samples cover."""
+        return {voter.text: math.exp(log_p) for voter, log_p in zip(self.voters, self.whole, strict=True)}
 
 
 @study(
@@ -159,11 +154,10 @@ def study_of(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> 
     p = [sum(chances) for chances in paths]
     counting = [mean_interval([counting_error(chance, n) for chance in p])[0] for n in SIZES]
     summing = [mean_interval([summing_error(chances, n) if chances else 0.0 for chances in paths])[0] for n in SIZES]
-    model_error = mean_interval([(1 - chance) ** 2 for chance in p])
+    model_error, *_ = mean_interval([(1 - chance) ** 2 for chance in p])
     x = [float(n) for n in SIZES]
     rows: list[list[str | float | int | bool | None]] = [
-        [n, *(curves[rule][i][0] for rule in RULES), counting[i], summing[i], model_error[0]]
-        for i, n in enumerate(SIZES)
+        [n, *(curves[rule][i][0] for rule in RULES), counting[i], summing[i], model_error] for i, n in enumerate(SIZES)
     ]
     columns = [
         Column("paths", "", "given"),
@@ -179,38 +173,26 @@ def study_of(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> 
         Column("from", "", "derived", 3),
         Column("to", "", "derived", 3),
     ]
-    right = [
-        Series(
-            rule,
-            x,
-            [interval[0] for interval in curve],
-            "measured",
-            low=[max(0.0, interval[1]) for interval in curve],
-            high=[min(1.0, interval[2]) for interval in curve],
-        )
-        for rule, curve in curves.items()
-    ]
-    flat: list[float | None] = [model_error[0]] * len(x)
+    right = []
+    for rule, curve in curves.items():
+        shares, low, high = zip(*((share, max(0.0, a), min(1.0, b)) for share, a, b in curve), strict=True)
+        right.append(Series(rule, x, [*shares], "measured", low=[*low], high=[*high]))
     errors = [
-        Series("estimation, self-consistency: p(1-p)/n", x, list(counting), "derived"),
-        Series("estimation, sum over distinct paths", x, list(summing), "derived"),
-        Series("model error (p-1)^2", x, flat, "measured"),
+        Series("estimation, self-consistency: p(1-p)/n", x, [*counting], "derived"),
+        Series("estimation, sum over distinct paths", x, [*summing], "derived"),
+        Series("model error (p-1)^2", x, [model_error] * len(x), "measured"),
     ]
-    covered = float(np.mean([pool.covered() for pool in pools]))
+    covered = float(np.mean([sum(pool.distinct().values()) for pool in pools]))
     given: dict[str, float | str] = {"problems": float(len(pools)), "samples": float(len(pools[0].voters))}
+    paired, across = "The same problems by two rules, with the 95 % interval over them", Axis("paths", log=True)
     return Study(
         tables=[
             Table("rules", "Four rules and two errors by the number of paths", columns, rows),
-            Table(
-                "apart",
-                "The same problems by two rules, with the 95 % interval over them",
-                apart,
-                differences(accuracies),
-            ),
+            Table("apart", paired, apart, differences(accuracies)),
         ],
         figures=[
-            Figure("accuracy", "Right answers by rule", Axis("paths", log=True), Axis("share right"), right),
-            Figure("errors", "Error of the confidence", Axis("paths", log=True), Axis("squared error"), errors),
+            Figure("accuracy", "Right answers by rule", across, Axis("share right"), right),
+            Figure("errors", "Error of the confidence", across, Axis("squared error"), errors),
         ],
         receipts=[Receipt("covered", "mean over problems of the sum of p over distinct paths seen", given, covered)],
         notes=[

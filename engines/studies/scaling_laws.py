@@ -20,8 +20,7 @@ from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, 
 from engines.core.trace import ModelRecord
 from engines.methods.speculative.speculative_sampling import decode
 from engines.models.parts.grid_drafts import PART, beside
-from engines.studies._draft_grid import answers, checkpoints, compared, held_out, steps_timed, timed
-from engines.studies._draft_plan import offers_of, plan_figure, plan_table
+from engines.studies import _draft_grid as grid
 from engines.studies._scaling import FORMS, MEASURES, Found, Line, best, interval, loglinear, miss, rounds, throughput
 
 TARGET = "tiny-ar-l"
@@ -63,13 +62,7 @@ class Point:
         Int("gamma", 5, 1, 16, symbol="γ", help="Window of the tokens per model call."),
         Choice("measure", next(iter(MEASURES)), list(MEASURES), help="The acceptance that is fitted."),
         Bool("batch", True, help="Whether forwards of batches are timed, about five seconds on a quiet machine."),
-        Int(
-            "budget",
-            60,
-            0,
-            1_000_000,
-            help="Seconds of training that are to be spent on one size; 0 plans nothing.",
-        ),
+        Int("budget", 60, 0, 1_000_000, help="Seconds of training that are to be spent on one size; 0 plans nothing."),
         Int("seed", 0, 0, 10000, help="Which held-out prompts, and which resamples."),
     ],
     departures="The paper's fitted constants were not available and none is drawn. Sizes and lengths of training are "
@@ -86,25 +79,25 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
         raise UserError(f"{p.points} {word} given and a line with its test takes three; set points to 3 or more.")
     model: Any = load_model(TARGET, dtype="float32")
     part = load_part(PART, [model.record])
-    target_answers = answers(model, held_out(p.prompts, p.seed), p.tokens)
+    target_answers = grid.answers(model, grid.held_out(p.prompts, p.seed), p.tokens)
     progress(1, 30)
     E, lengths = model.model.get_input_embeddings().weight, sorted(part.card["checkpoints"].values())[: p.points]
     points, largest, flags, longest = list[Point](), None, list[list[bool]](), dict[str, Any]()
-    for size, steps, D, draft in checkpoints(part, E, model.max_positions):
+    for size, steps, D, draft in grid.checkpoints(part, E, model.max_positions):
         if D in lengths:
-            largest, (agreements, flags) = draft, compared(draft, target_answers, p.gamma)
+            largest, (agreements, flags) = draft, grid.compared(draft, target_answers, p.gamma)
             longest[size.name] = draft
             points.append(Point(size.name, steps, size.body, D, agreements))
             progress(1 + len(points), 30, partial(so_far, tuple(points), sum(target_answers.counts), p, model.record))
     known = so_far(points, sum(target_answers.counts), p, model.record)
     tables, figures = known.tables, known.figures
     if p.batch:
-        times = timed(model, largest, BATCHES, WIDTHS, lambda: progress(1 + len(points), 30))
+        times = grid.timed(model, largest, BATCHES, WIDTHS, lambda: progress(1 + len(points), 30))
         tables, figures = [*tables, *batch_tables(times, flags)], [*figures, batch_figure(times, flags)]
     if p.budget:
-        target_ms, steps_ms = steps_timed(model, longest)
-        offers = offers_of(longest, lines_of(points), steps_ms, target_ms, max(lengths))
-        tables, figures = [*tables, plan_table(offers, p.budget)], [*figures, plan_figure(offers, p.budget)]
+        target_ms, steps_ms = grid.steps_timed(model, longest)
+        offers = grid.offers_of(longest, lines_of(points), steps_ms, target_ms, max(lengths))
+        tables, figures = [*tables, grid.plan_table(offers, p.budget)], [*figures, grid.plan_figure(offers, p.budget)]
     return replace(known, tables=tables, figures=figures)
 
 
@@ -273,16 +266,12 @@ def batch_tables(times: tuple[dict[Any, float], dict[int, float]], flags: Sequen
     ]
     grid: list[list[Any]] = [[B, n, ms, draft_ms[B], speeds[B, n]] for (B, n), ms in target_ms.items()]
     winners: list[list[Any]] = [[B, n, speeds[B, n] / speeds[B, 1]] for B, n in best(speeds).items()]
+    best_of = [Column("B", "sequences", "given"), Column("n*", "tokens", "modelled"), Column("gain", "", "modelled", 2)]
     note = "Every sequence is taken to gain what the largest draft gains on the answers above; n = 1 drafts nothing."
+    gain = "Gain: times as many tokens per second as without a draft."
     return [
         Table("batch", "Throughput by batch and tokens verified", columns, grid, note=note),
-        Table(
-            "widths",
-            "The best n by batch",
-            [Column("B", "sequences", "given"), Column("n*", "tokens", "modelled"), Column("gain", "", "modelled", 2)],
-            winners,
-            note="Gain: times as many tokens per second as without a draft.",
-        ),
+        Table("widths", "The best n by batch", best_of, winners, note=gain),
     ]
 
 

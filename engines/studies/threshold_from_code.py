@@ -11,6 +11,7 @@ import ast
 import importlib.util
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +76,9 @@ def study_of(H: list[float], rank1: list[int], functions: int, learned: Learned,
         ["share of steps that would pause", pauses],
     ]
     columns = [Column("quantity"), Column("value", "", "measured", 3)]
-    receipt = Receipt(
-        "threshold",
-        "(log(p / (1 - p)) - intercept) / coefficient",
-        {"p": learned.p_star, "intercept": learned.intercept, "coefficient": learned.coef},
-        learned.threshold,
-        "nats",
-    )
+    given = {"p": learned.p_star, "intercept": learned.intercept, "coefficient": learned.coef}
+    formula = "(log(p / (1 - p)) - intercept) / coefficient"
+    receipt = Receipt("threshold", formula, given, learned.threshold, "nats")
     return Study(
         tables=[Table("threshold", "What was learned", columns, rows)],
         figures=[histograms(first, others, learned), accuracies(learned)],
@@ -92,18 +89,13 @@ def study_of(H: list[float], rank1: list[int], functions: int, learned: Learned,
 
 def accuracies(learned: Learned) -> Figure:
     """How often the rule P(rank 1 | H) >= p is right on the fifth that was left out, for each p that was tried."""
-    tried: list[float | None] = list(learned.tried)
-    return Figure(
-        "accuracies",
-        "How often each p is right on the fifth left out",
-        Axis("p"),
-        Axis("accuracy"),
-        [
-            Series("accuracy", list(GRID), tried, "measured"),
-            Series("p*", [learned.p_star] * 2, [min(learned.tried), learned.accuracy], "derived"),
-        ],
-        note="The first p with the best accuracy is p*; the fifth is not balanced, the steps of the fit are.",
-    )
+    series = [
+        Series("accuracy", [*GRID], [*learned.tried], "measured"),
+        Series("p*", [learned.p_star] * 2, [min(learned.tried), learned.accuracy], "derived"),
+    ]
+    title = "How often each p is right on the fifth left out"
+    note = "The first p with the best accuracy is p*; the fifth is not balanced, the steps of the fit are."
+    return Figure("accuracies", title, Axis("p"), Axis("accuracy"), series, note=note)
 
 
 def histograms(first: list[float], others: list[float], learned: Learned) -> Figure:
@@ -111,26 +103,23 @@ def histograms(first: list[float], others: list[float], learned: Learned) -> Fig
     edges = [i * WIDTH for i in range(int(TOP / WIDTH))]
 
     def shares(values: list[float]) -> list[float | None]:
-        counts = [0] * len(edges)
-        for value in values:
-            counts[min(int(value / WIDTH), len(edges) - 1)] += 1
-        return [n / len(values) for n in counts]
+        counts = Counter(min(int(value / WIDTH), len(edges) - 1) for value in values)
+        return [counts[i] / len(values) for i in range(len(edges))]
 
     chance: list[float | None] = [1 / (1 + math.exp(-(learned.coef * x + learned.intercept))) for x in edges]
     middles = [x + WIDTH / 2 for x in edges]
-    return Figure(
-        "histograms",
+    series = [
+        Series("first choice", middles, shares(first), "measured", "steps"),
+        Series("another one", middles, shares(others), "measured", "steps"),
+        Series("fitted chance of rank 1", edges, chance, "derived"),
+        Series("threshold", [learned.threshold] * 2, [0.0, 1.0], "derived"),
+    ]
+    title, note = (
         "Entropy where the reference is the first choice, and elsewhere",
-        Axis("entropy", "nats"),
-        Axis("share of the group; chance of rank 1"),
-        [
-            Series("first choice", middles, shares(first), "measured", "steps"),
-            Series("another one", middles, shares(others), "measured", "steps"),
-            Series("fitted chance of rank 1", edges, chance, "derived"),
-            Series("threshold", [learned.threshold] * 2, [0.0, 1.0], "derived"),
-        ],
-        note="Where the fitted chance falls to p*, the threshold stands.",
+        "Where the fitted chance falls to p*, the threshold stands.",
     )
+    across, up = Axis("entropy", "nats"), Axis("share of the group; chance of rank 1")
+    return Figure("histograms", title, across, up, series, note=note)
 
 
 @dataclass(frozen=True)

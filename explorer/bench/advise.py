@@ -244,15 +244,10 @@ class _Work:
         """Which texts are the control's, and what calls of as many rows cost here."""
         sizes = {1}
         for slug in self.methods:
+            both = list(zip(self.warmed[slug], self.warmed[self.control], strict=True))
             with guard():
-                ties = [
-                    near_tie(self.model, ours, plain)
-                    for ours, plain in zip(self.warmed[slug], self.warmed[self.control], strict=True)
-                ]
-            self.texts[slug] = [
-                Text(certificate(ours, plain, tie), plain, ours)
-                for ours, plain, tie in zip(self.warmed[slug], self.warmed[self.control], ties, strict=True)
-            ]
+                held = [certificate(ours, plain, near_tie(self.model, ours, plain)) for ours, plain in both]
+            self.texts[slug] = [Text(text, plain, ours) for text, (ours, plain) in zip(held, both, strict=True)]
             counts = mean_per_call(self.texts[slug])
             sizes |= {max(1, round(counts[1]))} if counts else set()
         self.row_seconds = self.instrument.rows(sorted(sizes))
@@ -290,18 +285,11 @@ class _Work:
     def findings(self, ended: Ended, length: int) -> Found:
         """The record of what was measured by now, with its sentences."""
         plain = usual(self.plain) if self.plain else 0.0
-        methods = [
-            advised(
-                slug,
-                self.plans[slug][0].title,
-                {name: value for name, value in self.plans[slug][1].items() if name != LENGTH},
-                self.texts[slug],
-                self.pairs[slug],
-                plain,
-                self.row_seconds,
-            )
-            for slug in self.texts
-        ]
+        methods = []
+        for slug, texts in self.texts.items():
+            info, params = self.plans[slug]
+            given = {name: value for name, value in params.items() if name != LENGTH}
+            methods.append(advised(slug, info.title, given, texts, self.pairs[slug], plain, self.row_seconds))
         header = next((traces[0].header for traces in self.warmed.values()), None)
         record = Advice(
             model=self.model.record,

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -72,21 +72,13 @@ def cells(settings: Sequence[Setting], tasks: Sequence[str], prompts: int, seed:
     prompts."""
     infos = [engines.get_method(setting.method).info for setting in settings]
     asked = {task: list(islice(TASKS[task].generate("held-out", SEED), prompts)) for task in tasks}
-    return [
-        Cell(
-            i,
-            setting.method,
-            fitted(info, canvas(task, model)) | setting.params,
-            task,
-            number,
-            asked[task][number].prompt,
-            asked[task][number].answer,
-            seed,
-        )
-        for number in range(prompts)
-        for task in tasks
-        for i, (setting, info) in enumerate(zip(settings, infos, strict=True))
-    ]
+    every = list[Cell]()
+    for number, task in product(range(prompts), tasks):
+        example = asked[task][number]
+        for i, (setting, info) in enumerate(zip(settings, infos, strict=True)):
+            params = fitted(info, canvas(task, model)) | setting.params
+            every.append(Cell(i, setting.method, params, task, number, example.prompt, example.answer, seed))
+    return every
 
 
 def decode(
@@ -114,16 +106,9 @@ def decode(
 
 
 def _outcome(cell: Cell, trace: Trace, seconds: float) -> Outcome:
-    verdict, totals = check(Example(cell.task, cell.prompt, cell.answer), trace.text), trace.totals
-    return Outcome(
-        verdict.correct,
-        totals.forwards,
-        totals.tokens_fed,
-        totals.tokens,
-        seconds,
-        trace.text[:2000],
-        verdict.first_wrong,
-    )
+    verdict = check(Example(cell.task, cell.prompt, cell.answer), trace.text)
+    forwards, fed, tokens = trace.totals.forwards, trace.totals.tokens_fed, trace.totals.tokens
+    return Outcome(verdict.correct, forwards, fed, tokens, seconds, trace.text[:2000], verdict.first_wrong)
 
 
 def keys(sweep_cells: Sequence[Cell], model: Any) -> list[str | None]:
@@ -151,15 +136,8 @@ def weights_of(method: str, model: Any) -> list[Any] | None:
 def _key(cell: Cell, weights: list[Any] | None) -> str | None:
     if weights is None:
         return None
-    decides = [
-        engines.code_version(),
-        weights,
-        cell.method,
-        sorted(cell.params.items()),
-        cell.task,
-        cell.prompt,
-        cell.seed,
-    ]
+    asked = [cell.method, sorted(cell.params.items()), cell.task, cell.prompt, cell.seed]
+    decides = [engines.code_version(), weights, *asked]
     return hashlib.sha256(msgspec.json.encode(decides)).hexdigest()
 
 

@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
+import numpy as np
 
 import engines
 from engines import ASSETS, median_interval
@@ -93,13 +93,8 @@ class Bench(msgspec.Struct, frozen=True):
     def break_even(self, rows: float) -> float:
         """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between
         the measured sizes."""
-        sizes = sorted(self.row_seconds)
-        single_row = self.row_seconds[sizes[0]]
-        for low, high in pairwise(sizes):
-            if rows <= high:
-                part = max(0.0, (rows - low) / (high - low))
-                return (self.row_seconds[low] + part * (self.row_seconds[high] - self.row_seconds[low])) / single_row
-        return self.row_seconds[sizes[-1]] / single_row
+        sizes, seconds = zip(*sorted(self.row_seconds.items()), strict=True)
+        return float(np.interp(rows, sizes, seconds)) / seconds[0]
 
 
 def class_prompts() -> dict[str, list[str]]:
@@ -156,18 +151,16 @@ def bench_classes(
             raise
         partial = True
     header = next(iter(measurements.values()))[0].trace.header
+    by_plan = sorted(measurements.items(), key=lambda item: item[0][0])
     return Bench(
         models=list(records.values()),
-        control=runs[0][0],
+        control=control,
         machine=header.machine,
         versions=header.versions,
         max_new_tokens=max_new_tokens,
         repeats=repeats,
         row_seconds=row_seconds,
-        scores=[
-            _score(plans[i], group, measured)
-            for (i, group), measured in sorted(measurements.items(), key=lambda item: item[0][0])
-        ],
+        scores=[_score(plans[i], group, ones) for (i, group), ones in by_plan],
         partial=partial,
     )
 
@@ -228,10 +221,9 @@ def rows(bench: Bench) -> list[dict[str, Any]]:
     lines = []
     for method in bench.labels():
         own = [score for score in bench.scores if score.label == method]
-        tokens, fed = (
-            sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own)
-            for name in ("tokens_per_forward", "rows")
-        )
+        prompts = sum(score.prompts for score in own)
+        tokens = sum(score.tokens_per_forward * score.prompts for score in own) / prompts
+        fed = sum(score.rows * score.prompts for score in own) / prompts
         lines.append(
             {
                 "method": method,
@@ -239,7 +231,7 @@ def rows(bench: Bench) -> list[dict[str, Any]]:
                 "median class": f"{bench.overall(method):.2f}×",
                 "95 %": span(bench.interval(method)),
                 "tokens/forward": f"{tokens:.2f}",
-                "same text": f"{sum(s.same for s in own)} of {sum(s.prompts for s in own)}",
+                "same text": f"{sum(s.same for s in own)} of {prompts}",
                 "verdict": _verdict(bench, method, tokens, fed),
             }
         )

@@ -161,16 +161,10 @@ def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[in
         ratios = [chunk.seconds / chunk.tokens / (beside.seconds / beside.tokens) for chunk, beside in both]
         ends = median_interval(ratios)
         size = next((chunk.bytes for chunk in turns[name] if chunk.goal == mark), None)
-        stretches.append(
-            Stretch(
-                mark,
-                len(own),
-                median(chunk.seconds / chunk.tokens for chunk in own),
-                [median(ratios), *((ends.low, ends.high) if ends else ())],
-                sum(chunk.recording for chunk in own) / sum(chunk.tokens for chunk in own),
-                size,
-            )
-        )
+        over = [median(ratios), *((ends.low, ends.high) if ends else ())]
+        recording = sum(chunk.recording for chunk in own) / sum(chunk.tokens for chunk in own)
+        seconds = median(chunk.seconds / chunk.tokens for chunk in own)
+        stretches.append(Stretch(mark, len(own), seconds, over, recording, size))
         start = mark
     return stretches
 

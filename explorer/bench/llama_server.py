@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from engines import Trace, UserError
-from explorer.figures.compare import Certificate, answer_ids, first_difference, tie_behind
+from explorer.figures.compare import Certificate, answer_ids, of_ids
 
 SERVER = """
 import sys, time, xllamacpp
@@ -81,12 +81,6 @@ def _free_port() -> int:
 def held_against(ask: Ask, model: Any, control: Trace) -> Certificate:
     """A greedy run on a GGUF file against the server's on the same prompt ids, with the logits of both tokens here
     where they part."""
-    prompt, ours, ends = control.header.prompt_ids, answer_ids(control), set(control.header.eos_ids)
-    own = [token for token in ask(prompt, len(control.output_ids)) if token not in ends]
-    at, dtype = first_difference(ours, own), control.header.models[0].dtype
-    if at is None:
-        return Certificate(len(own), None, dtype=dtype)
-    here, there = (model.tokenizer.piece(text[at]).text if at < len(text) else "" for text in (ours, own))
-    if at >= min(len(ours), len(own)):
-        return Certificate(len(own), at, here, there, dtype)
-    return Certificate(len(own), at, here, there, dtype, tie_behind(model, [*prompt, *own[:at]], own[at], ours[at]))
+    answer, ends = ask(control.header.prompt_ids, len(control.output_ids)), set(control.header.eos_ids)
+    own = [token for token in answer if token not in ends]
+    return of_ids(model, control, answer_ids(control), own, asked=True)

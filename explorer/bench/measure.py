@@ -29,6 +29,14 @@ from explorer.figures.compare import fills_end, saved_at_end
 from explorer.figures.samples import gained
 
 PROMPTS = ASSETS / "tasks" / "chat_prompts.json"
+LEGEND = (
+    "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall without "
+    "recording / model seconds\nin brackets: 95 % interval over the prompts, of medians by order statistics (none for "
+    "fewer than six), of shares Wilson's; methods whose intervals overlap are not told apart"
+)
+LEGEND_OF_CURVE = (
+    "curve there = what the sweep answers exactly at as many tokens per forward (interpolated), '-' outside of it"
+)
 
 
 @dataclass(frozen=True)
@@ -162,81 +170,59 @@ def _figure(
 ) -> Figure:
     params = _params(info, own, length)
     timed(info.slug, model, texts[0], "full", params)
-    rows: list[_Row] = []
+    rows = list[dict[str, Any]]()
     for text in texts:
         rows.append(_row(info, model, text, repeats, params))
         report(len(rows))
-    marks = [row.exact for row in rows if row.exact is not None]
-    same = [row.same for row in rows if row.same is not None]
-    medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
-    if info.baseline:
-        medians |= {"forwards_ratio": [row.forwards for row in rows], "wall_ratio": [row.wall for row in rows]}
-    saved = sum(row.saved for row in rows) / len(rows)
-    if saved:
-        medians["fair_ratio"] = [row.fair for row in rows]
-    intervals: dict[str, tuple[float, float]]
+    columns = {name: [row[name] for row in rows if row[name] is not None] for name in rows[0]}
+    saved = sum(columns.pop("saved")) / len(rows)
+    shares = {name: columns.pop(name) for name in ("exact", "same_text")}
+    if not saved:
+        del columns["fair_ratio"]
+    measured: dict[str, Any] = {name: median(values) if values else None for name, values in columns.items()}
+    measured |= {name: sum(of) / len(of) if of else None for name, of in shares.items()}
     intervals = {
-        name: (interval.low, interval.high) for name, values in medians.items() if (interval := median_interval(values))
+        name: (interval.low, interval.high)
+        for name, values in columns.items()
+        if name not in ("record_ratio", "bare_ratio") and (interval := median_interval(values))
     }
-    intervals |= {name: wilson(sum(of), len(of)) for name, of in (("exact", marks), ("same_text", same)) if of}
+    intervals |= {name: wilson(sum(of), len(of)) for name, of in shares.items() if of}
     return Figure(
-        method=info.slug,
-        baseline=info.baseline,
-        prompts=len(texts),
-        tokens_per_forward=median(row.tokens_per_forward for row in rows),
-        forwards_ratio=median(row.forwards for row in rows) if info.baseline else None,
-        wall_ratio=median(row.wall for row in rows) if info.baseline else None,
-        record_ratio=median(row.record for row in rows),
-        bare_ratio=median(row.bare for row in rows),
-        exact=sum(marks) / len(marks) if marks else None,
-        same_text=sum(same) / len(same) if same else None,
+        info.slug,
+        info.baseline,
+        len(texts),
+        **measured,
         params=own,
         intervals=intervals,
-        checked=len(marks),
+        checked=len(shares["exact"]),
         saved_by_end_rule=saved,
-        fair_ratio=median(row.fair for row in rows) if saved else None,
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One prompt: ratios of medians over the repeats."""
-
-    tokens_per_forward: float
-    forwards: float
-    wall: float
-    record: float
-    bare: float
-    exact: bool | None
-    same: bool | None
-    saved: int
-    fair: float
-
-
-def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: Mapping[str, Any]) -> _Row:
+def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: Mapping[str, Any]) -> dict[str, Any]:
+    """One prompt: ratios of medians over the repeats by the name of their figure, the marks, and the calls that a rule
+    for the end saved."""
     full, none, base = [], [], []
     shared = {name: value for name, value in params.items() if name == "max_new_tokens"}
     for _ in range(repeats):
         full.append(timed(info.slug, model, text, "full", params))
         none.append(timed(info.slug, model, text, "none", params))
         base.append(timed(info.baseline, model, text, "none", shared) if info.baseline else none[-1])
-    wall = {
-        name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))
-    }
+    recorded, bare, plain_wall = (median(seconds for seconds, _ in runs) for runs in (full, none, base))
     trace, control, example = none[-1][1], base[-1][1], recognise(text)
     calls, plain = (sum(target_calls(step, target_role(run)) for step in run.steps) for run in (trace, control))
     saved = _saved_by_end_rule(full[-1][1], info, model, text, shared)
-    return _Row(
-        tokens_per_forward=gained(trace) / calls,
-        forwards=calls / plain,
-        wall=wall["none"] / wall["base"],
-        record=wall["full"] / wall["none"],
-        bare=wall["none"] / median(t.totals.model_seconds for _, t in none),
-        exact=check(example, trace.text).correct if example else None,
-        same=trace.text == control.text if info.baseline else None,
-        saved=saved,
-        fair=calls / (plain - saved),
-    )
+    return {
+        "tokens_per_forward": gained(trace) / calls,
+        "forwards_ratio": calls / plain if info.baseline else None,
+        "wall_ratio": bare / plain_wall if info.baseline else None,
+        "record_ratio": recorded / bare,
+        "bare_ratio": bare / median(t.totals.model_seconds for _, t in none),
+        "exact": check(example, trace.text).correct if example else None,
+        "same_text": trace.text == control.text if info.baseline else None,
+        "saved": saved,
+        "fair_ratio": calls / (plain - saved),
+    }
 
 
 def _saved_by_end_rule(
@@ -260,20 +246,7 @@ def table(figures: Sequence[Figure]) -> str:
     if curve := [f for f in figures if f.on_curve]:
         lines += [f"the model's own sweep of {', '.join(curve[0].params)}:", *(_line(f, "sweep") for f in curve)]
     lines += [_of_end(f) for f in figures if f.fair_ratio is not None]
-    lines.append(
-        "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall "
-        "without recording / model seconds"
-    )
-    lines.append(
-        "in brackets: 95 % interval over the prompts, of medians by order statistics (none for fewer than six), of "
-        "shares Wilson's; methods whose intervals overlap are not told apart"
-    )
-    if curve:
-        lines.append(
-            "curve there = what the sweep answers exactly at as many tokens per forward (interpolated), '-' outside "
-            "of it"
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, LEGEND, *([LEGEND_OF_CURVE] if curve else [])])
 
 
 def _line(f: Figure, there: str) -> str:

@@ -97,28 +97,23 @@ def plan(
         raise engines.UserError(
             f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model."
         )
-    _declared(infos, [*(swept or {}), *(fixed or {})])
-    settings = _curve(kind) or _control(infos)
+    declared(infos, [*(swept or {}), *(fixed or {})])
+    first = _curve(kind) or _control(infos)
+    settings = [*first]
     for info in infos:
-        here = {key: p.check(fixed[key]) for key in fixed or {} for p in info.params if fixed and p.name == key}
-        declared = {p.name: p for p in info.params}
-        own = {name: map(declared[name].check, values) for name, values in (swept or {}).items() if name in declared}
-        settings += [
-            Setting(info.slug, {**here, **dict(zip(own, values, strict=True))}) for values in product(*own.values())
-        ]
-    known: list[tuple[str, dict[str, Any]]] = [
-        (setting.method, {}) for setting in settings if setting.on_curve or setting.control
-    ]  # at its defaults the curve says it better
-    return [
-        setting
-        for i, setting in enumerate(settings)
-        if setting.on_curve
-        or setting.control
-        or (setting[:2] not in known and setting[:2] not in [f[:2] for f in settings[:i]])
-    ]
+        params = {p.name: p for p in info.params}
+        here = {name: params[name].check(value) for name, value in (fixed or {}).items() if name in params}
+        own = {name: map(params[name].check, values) for name, values in (swept or {}).items() if name in params}
+        for values in product(*own.values()):
+            asked = Setting(info.slug, {**here, **dict(zip(own, values, strict=True))})
+            of_curve = not asked.params and asked.method in [setting.method for setting in first]
+            if not of_curve and asked[:2] not in [setting[:2] for setting in settings]:  # the curve says it better
+                settings.append(asked)
+    return settings
 
 
-def _declared(infos: Sequence[engines.MethodInfo], names: Sequence[str]) -> None:
+def declared(infos: Sequence[engines.MethodInfo], names: Sequence[str]) -> None:
+    """Raises UserError for a parameter that none of these methods has."""
     known = sorted({p.name for info in infos for p in info.params})
     if unknown := [name for name in names if name not in known]:
         raise engines.UserError(
@@ -132,12 +127,10 @@ def _curve(kind: str) -> list[Setting]:
     if curve is None or curve.curve is None:
         return []
     name, values = curve.curve
-    first = (
-        [Setting(curve.baseline, {}, False, True)]
-        if curve.baseline
-        else [Setting(curve.slug, {name: values[0]}, True, True)]
-    )  # the safest value
-    return first + [Setting(curve.slug, {name: value}, True) for value in (values if curve.baseline else values[1:])]
+    points = [Setting(curve.slug, {name: value}, True) for value in values]
+    if curve.baseline:
+        return [Setting(curve.baseline, {}, False, True), *points]
+    return [points[0]._replace(control=True), *points[1:]]  # the safest value
 
 
 def _control(infos: Sequence[engines.MethodInfo]) -> list[Setting]:
@@ -251,9 +244,8 @@ class Recorded(msgspec.Struct, frozen=True):
 def recorded() -> list[Recorded]:
     """The sweeps that ship, written by `decoding-explorer sweep --json`. Raises msgspec.ValidationError for a damaged
     file."""
-    return [
-        msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted((ASSETS / "sweeps").glob("*.json"))
-    ]
+    folder = ASSETS / "sweeps"
+    return [msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted(folder.glob("*.json"))]
 
 
 def _percent(value: float | None) -> str:

@@ -12,14 +12,13 @@ import engines
 from engines import MethodInfo, Param, UserError
 from engines.tasks import TASKS
 from explorer.bench.cells import Cell, Kept, Outcome, cells, keys
-from explorer.bench.quality import Point, Setting
+from explorer.bench.quality import Point, Setting, declared
 from explorer.fitting import fits, wants
 
 MAX_VALUES = 24
 RANGE = re.compile(r"\s*([^:,]+):([^:,]+):(\d{1,4})\s*")
-Decode = Callable[
-    [Sequence[Cell]], Generator[Outcome, None, None]
-]  # yields in the order of the cells; ends early where it is stopped
+# yields in the order of the cells; ends early where it is stopped
+Decode = Callable[[Sequence[Cell]], Generator[Outcome, None, None]]
 
 
 @dataclass
@@ -101,19 +100,11 @@ class Sweep:
         for i in numbers:
             right, tried = exact.get(self.cells[i].task, (0, 0))
             exact[self.cells[i].task] = (right + self.outcomes[i].right, tried + 1)
-        setting, outcomes = self.settings[n], [self.outcomes[i] for i in numbers]
-        forwards, count = sum(o.forwards for o in outcomes), len(outcomes)
-        per_forward = sum(o.tokens for o in outcomes) / max(1, forwards)
-        return Point(
-            setting.method,
-            setting.params,
-            exact,
-            forwards / count,
-            sum(o.fed for o in outcomes) / count,
-            per_forward,
-            setting.on_curve,
-            setting.control,
-        )
+        outcomes = [self.outcomes[i] for i in numbers]
+        forwards, fed, tokens = (sum(getattr(o, name) for o in outcomes) for name in ("forwards", "fed", "tokens"))
+        n_runs, rate = len(outcomes), tokens / max(1, forwards)
+        method, params, on_curve, control = self.settings[n]
+        return Point(method, params, exact, forwards / n_runs, fed / n_runs, rate, on_curve, control)
 
     def prompts_of(self, n: int) -> list[int]:
         """The finished cells of a setting, those that were answered wrong first."""
@@ -152,14 +143,9 @@ def _between(param: Param, low: str, high: str, count: int) -> list[Any]:
 
 def parameter(slugs: Sequence[str], name: str) -> Param:
     """The declaration of a parameter in the first of these methods that has it. Raises UserError."""
-    every = [p for slug in slugs for p in engines.get_method(slug).info.params]
-    declaration = next((p for p in every if p.name == name), None)
-    if declaration is None:
-        raise UserError(
-            f"none of these methods has the parameter '{name[:60]}'; they have "
-            f"{', '.join(sorted({p.name for p in every})) or 'none'}."
-        )
-    return declaration
+    infos = [engines.get_method(slug).info for slug in slugs]
+    declared(infos, [name])
+    return next(p for info in infos for p in info.params if p.name == name)
 
 
 def runnable(kind: str, model: str, models: Sequence[Any] | None = None) -> list[MethodInfo]:

@@ -49,13 +49,6 @@ def task(model: str, options: dict[str, Any], threads: int) -> Task:
     return Task(model, options, [engines.method_texts(file) for file in files], threads)
 
 
-def threads_each(workers: int) -> int:
-    """An equal share of this machine's cores."""
-    return max(
-        1, len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) // workers
-    )
-
-
 def crew(
     here: Callable[[Sequence[Any]], Generator[Any, None, None]],
     model: str,
@@ -72,7 +65,8 @@ def crew(
 
             torch.set_num_threads(threads)
         return here
-    about = task(model, options, threads or threads_each(number))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    about = task(model, options, threads or max(1, cores // number))  # an equal share of this machine's cores
     if ray:
         return partial(on_ray, about, number, ray, stopped=stopped)
     return partial(in_processes, about, number, stopped=stopped)

@@ -62,7 +62,8 @@ def own_files() -> dict[str, Path]:
     declares the record `hops`."""
     methods = [info for info in engines.list_methods() if info.file]
     beside = {name: Path(info.file).with_name(f"{name}.js") for info in methods for name in info.records}
-    return {name: path for name, path in beside.items() if path.is_file() and name not in _shown_records()}
+    shown = {part for view in views() for need in view.needs for part in need.split("+")}
+    return {name: path for name, path in beside.items() if path.is_file() and name not in shown}
 
 
 def own_views() -> tuple[View, ...]:
@@ -82,10 +83,6 @@ def own_views() -> tuple[View, ...]:
             raise engines.UserError(f"'{path}' exports no class {view.name}, which its view names; write export class.")
         declared.append(view)
     return tuple(declared)
-
-
-def _shown_records() -> set[str]:
-    return {part for view in views() for need in view.needs for part in need.split("+")}
 
 
 def offers(trace: str) -> set[str]:
@@ -110,11 +107,9 @@ def views_of(traces: Iterable[str]) -> tuple[str, ...]:
 @cache
 def styles(*parts: str) -> str:
     """The styles of these parts of the client, those of the player and its views first."""
-    return "".join(path.read_text("utf-8") for part in ("player", *parts) for path in _sheets(part))
-
-
-def _sheets(part: str) -> list[Path]:
-    return sorted((CLIENT / part).glob("*.css"), key=lambda path: (path.stem != part, path.stem))
+    folders = (CLIENT / part for part in ("player", *parts))
+    sheets = (sorted(f.glob("*.css"), key=lambda path: (path.stem != path.parent.name, path.stem)) for f in folders)
+    return "".join(path.read_text("utf-8") for every in sheets for path in every)
 
 
 def module_of(name: str) -> Module:

@@ -6,7 +6,7 @@ from typing import Any
 from explorer.export.markup import Html, h, join, table
 from explorer.export.report import framed
 from explorer.figures import diagnosed
-from explorer.figures.drafting import best, lengths
+from explorer.figures.diagnosed import best, lengths
 
 ASSUMED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FOOT = (
@@ -18,24 +18,15 @@ FOOT = (
 def diagnosis_page(diagnosis: Any) -> str:
     """The page's text. found: an `engines.Diagnosis`."""
     title = f"Why is {diagnosis.drafter} slow?"
-    body = join(
-        h("h1", {}, title),
-        h("p", {}, diagnosed.headline(diagnosis)),
-        h("ul", {}, [h("li", {}, note) for note in (*diagnosis.notes, *diagnosed.findings(diagnosis))]),
-        *[
-            _section(section.title, section.note, table(list(section.columns), [list(row) for row in section.rows]))
-            for section in diagnosed.tables(diagnosis)
-            if section.rows
-        ],
-        _assumed(diagnosis),
-        *[
-            _section(place.title, "", h("pre", {}, f"target: {place.target}\ndraft:  {place.draft}"))
-            for place in diagnosed.places(diagnosis)
-        ],
-        _section("Conditions", "", table(["Condition", ""], [list(row) for row in _conditions(diagnosis)])),
-        h("footer", {}, FOOT),
-    )
-    return framed(title, body)
+    notes = [h("li", {}, note) for note in (*diagnosis.notes, *diagnosed.findings(diagnosis))]
+    tables = [_section(t.title, t.note, table(t.columns, t.rows)) for t in diagnosed.tables(diagnosis) if t.rows]
+    places = [
+        _section(place.title, "", h("pre", {}, f"target: {place.target}\ndraft:  {place.draft}"))
+        for place in diagnosed.places(diagnosis)
+    ]
+    conditions = _section("Conditions", "", table(["Condition", ""], _conditions(diagnosis)))
+    head = h("h1", {}, title), h("p", {}, diagnosed.headline(diagnosis)), h("ul", {}, notes)
+    return framed(title, join(head, tables, _assumed(diagnosis), places, conditions, h("footer", {}, FOOT)))
 
 
 def _section(title: str, note: str, *children: Html) -> Html:

@@ -9,9 +9,12 @@
 All texts go through `text`, which makes them legible; the writer escapes them.
 """
 
+from __future__ import annotations
+
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Concatenate, ParamSpec
 
 from explorer.export import fonts
 
@@ -46,7 +49,7 @@ class Cells:
 class Line:
     """A polyline, or a filled polygon where `fill` is set."""
 
-    points: tuple[Place, ...]
+    points: Sequence[Place]
     colour: str
     thick: float = 0.6
     dash: Dash = ()
@@ -57,7 +60,7 @@ class Line:
 class Curve:
     """A cubic Bézier curve."""
 
-    points: tuple[Place, Place, Place, Place]
+    points: Sequence[Place]  # four
     colour: str
     thick: float = 0.6
     dash: Dash = ()
@@ -83,6 +86,16 @@ class Words:
 
 
 Mark = Box | Cells | Line | Curve | Words
+Made = ParamSpec("Made")
+
+
+def _adds(kind: Callable[Made, Mark]) -> Callable[Concatenate[Drawing, Made], None]:
+    """The method of a drawing that adds a mark of this kind."""
+
+    def add(drawing: Drawing, *values: Made.args, **named: Made.kwargs) -> None:
+        drawing.marks.append(kind(*values, **named))
+
+    return add
 
 
 @dataclass
@@ -95,35 +108,12 @@ class Drawing:
     about: str = ""
     marks: list[Mark] = field(default_factory=list)
 
-    def box(
-        self,
-        x: float,
-        y: float,
-        w: float,
-        h: float,
-        fill: str = "",
-        line: str = "",
-        thick: float = 0.6,
-        radius: float = 0.0,
-        dash: Dash = (),
-    ) -> None:
-        """Add a rectangle."""
-        self.marks.append(Box(x, y, w, h, fill, line, thick, radius, dash))
+    box, line, curve = _adds(Box), _adds(Line), _adds(Curve)
 
     def cells(self, places: Sequence[tuple[float, float, float, float]], fill: str) -> None:
         """Add rectangles of one colour."""
         if places:
             self.marks.append(Cells(tuple(places), fill))
-
-    def line(self, points: Sequence[Place], colour: str, thick: float = 0.6, dash: Dash = (), fill: str = "") -> None:
-        """Add a polyline or polygon."""
-        self.marks.append(Line(tuple(points), colour, thick, dash, fill))
-
-    def curve(
-        self, points: tuple[Place, Place, Place, Place], colour: str, thick: float = 0.6, dash: Dash = ()
-    ) -> None:
-        """Add a Bézier curve."""
-        self.marks.append(Curve(points, colour, thick, dash))
 
     def hatch(self, x: float, y: float, w: float, h: float, colour: str, gap: float = 3.0, thick: float = 0.5) -> None:
         """Add diagonal lines inside a rectangle."""
@@ -149,9 +139,8 @@ class Drawing:
         """Add a text, cut where it is longer than `room`; returns its width. spaces: running text; otherwise spaces are
         shown, as in a token."""
         shown, face = fonts.legible(text, face, spaces)
-        words = Words(
-            x, y, shown if room is None else fonts.fit(shown, face, size, room), size, face, colour, anchor, upright
-        )
+        fitted = shown if room is None else fonts.fit(shown, face, size, room)
+        words = Words(x, y, fitted, size, face, colour, anchor, upright)
         if words.text.strip():
             self.marks.append(words)
         return words.width
@@ -187,24 +176,16 @@ def _stroke(colour: str, thick: float, dash: Dash) -> str:
 def _mark(mark: Mark) -> str:
     if isinstance(mark, Box):
         radius = f' rx="{_n(mark.radius)}"' if mark.radius else ""
-        stroke = _stroke(mark.line, mark.thick, mark.dash)
-        return (
-            f'<rect x="{_n(mark.x)}" y="{_n(mark.y)}" width="{_n(mark.w)}" height="{_n(mark.h)}"{radius} '
-            f'fill="{mark.fill or "none"}"{stroke}/>'
-        )
+        place = f'x="{_n(mark.x)}" y="{_n(mark.y)}" width="{_n(mark.w)}" height="{_n(mark.h)}"{radius}'
+        return f'<rect {place} fill="{mark.fill or "none"}"{_stroke(mark.line, mark.thick, mark.dash)}/>'
     if isinstance(mark, Cells):
-        return (
-            f'<path fill="{mark.fill}" '
-            f'd="{"".join(f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}z" for x, y, w, h in mark.places)}"/>'
-        )
+        outlines = "".join(f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}z" for x, y, w, h in mark.places)
+        return f'<path fill="{mark.fill}" d="{outlines}"/>'
     if isinstance(mark, Line):
         points = " ".join(f"{_n(x)},{_n(y)}" for x, y in mark.points)
-        kind = "polygon" if mark.fill else "polyline"
-        joined = (
-            f'{_stroke(mark.colour, mark.thick, mark.dash)} stroke-linejoin="round" '
-            f'stroke-linecap="{"butt" if mark.dash else "round"}"'
-        )
-        return f'<{kind} points="{points}" fill="{mark.fill or "none"}"{joined}/>'
+        kind, cap = "polygon" if mark.fill else "polyline", "butt" if mark.dash else "round"
+        stroke = f'{_stroke(mark.colour, mark.thick, mark.dash)} stroke-linejoin="round" stroke-linecap="{cap}"'
+        return f'<{kind} points="{points}" fill="{mark.fill or "none"}"{stroke}/>'
     if isinstance(mark, Curve):
         a, b, c, d = (f"{_n(x)} {_n(y)}" for x, y in mark.points)
         return f'<path d="M{a}C{b} {c} {d}" fill="none"{_stroke(mark.colour, mark.thick, mark.dash)}/>'

@@ -62,25 +62,17 @@ def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
         for row, parent in enumerate(tree.parents):
             depth.append(depth[parent] + 1 if parent >= 0 else 0)
             if parent >= 0:
-                chance = tree.draft_logprobs[row] if tree.draft_logprobs else None
+                logprob = tree.draft_logprobs[row] if tree.draft_logprobs else None
+                chance = "" if logprob is None else f"{math.exp(min(logprob, 0.0)):.6f}"
                 source = tree.sources[row] if tree.sources else ""
-                yield (
-                    "draft",
-                    tree.start + depth[row],
-                    tree.tokens[row],
-                    tree.why[row],
-                    "" if chance is None else f"{math.exp(min(chance, 0.0)):.6f}",
-                    source,
-                )
+                yield "draft", tree.start + depth[row], tree.tokens[row], tree.why[row], chance, source
     if commits := step.commits:
         new = set(commits.inserted)
         yield from (("remove", position, "", "", "", "") for position in commits.removed)
         chances = commits.probabilities or [None] * len(commits.tokens)
-        for position, token, cause, chance in zip(
-            commits.positions, commits.tokens, commits.causes, chances, strict=True
-        ):
+        for position, token, cause, p in zip(commits.positions, commits.tokens, commits.causes, chances, strict=True):
             event = "insert" if position in new else "write"
-            yield event, position, token, cause, "" if chance is None else chance, ""
+            yield event, position, token, cause, "" if p is None else p, ""
 
 
 def inert(text: str) -> str:

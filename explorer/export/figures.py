@@ -13,17 +13,23 @@ from collections.abc import Iterable, Sequence
 from engines import Trace, UserError
 from explorer.export import fonts, look, raster
 from explorer.export.drawing import Drawing, svg
-from explorer.export.overview import check_cells, overview, shared_scale
+from explorer.export.overview import check_cells, nice, overview, shared_scale
 from explorer.export.playback import CLOCKS, Playback, check_clock
 from explorer.export.plot import Axes, Series, plot, plot_legend
-from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
-from explorer.export.views import SMALL, grid, heading, legend, names, token_board, totals
+from explorer.export.views import SMALL, TINY, grid, heading, legend, names, token_board, totals
 from explorer.figures.board import growth
 from explorer.figures.calls import many
 from explorer.figures.clock import Clock
+from explorer.figures.work import Work, work
 
-VIEWS = ("board", "step", "tree", "curve", "work")
+VIEWS = {
+    "board": "Token board over steps",
+    "step": "Token board",
+    "tree": "Draft tree",
+    "curve": "Tokens over cost",
+    "work": "Work over time",
+}
 PAGE = 7.0  # inches: the whole width of a page; one column is about 3.3
 MAX_RUNS = 8
 MAX_HEIGHT = 2000.0  # points
@@ -34,6 +40,13 @@ AXIS = {
     "seconds": "seconds of model and method (measured)",
     "work": "work in rows × layers (measured)",
 }
+
+BAR, ROW, LEFT = 9.0, 12.0, 46.0
+AT_ONCE = "at once"
+FOOT = (
+    "Seconds of model and method, on one scale: solid where a measured call ran; recording, sending and drawing "
+    "are left out. Upright line: the run ends."
+)
 
 
 def figure(
@@ -82,7 +95,7 @@ def layout(
     if view == "curve":
         _curve(drawing, runs, unit)
     elif view == "work":
-        drawing.height = MARGIN + timeline(drawing, runs, MARGIN, MARGIN, drawing.width - 2 * MARGIN)
+        drawing.height = MARGIN + _timeline(drawing, runs, MARGIN, MARGIN, drawing.width - 2 * MARGIN)
     else:
         _panels(drawing, runs, view, step, unit)
     if drawing.height > MAX_HEIGHT:
@@ -108,14 +121,7 @@ def _checked_dpi(dpi: int) -> int:
 
 
 def _title(runs: Sequence[Playback], view: str) -> str:
-    what = {
-        "board": "Token board over steps",
-        "step": "Token board",
-        "tree": "Draft tree",
-        "curve": "Tokens over cost",
-        "work": "Work over time",
-    }[view]
-    return f"{what}: {' and '.join(run.header.title for run in runs)}"
+    return f"{VIEWS[view]}: {' and '.join(run.header.title for run in runs)}"
 
 
 def cursor_of(run: Playback, view: str, step: int | None) -> int:
@@ -163,13 +169,8 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
     y += tallest + 8
     d.line([(MARGIN, y - 3), (d.width - MARGIN, y - 3)], look.surface("line"), 0.5)
     if scale:
-        d.text(
-            MARGIN,
-            y + 7,
-            f"Rows: {clock}, from top to bottom, on one scale. Columns: positions.",
-            SMALL,
-            look.surface("muted"),
-        )
+        words = f"Rows: {clock}, from top to bottom, on one scale. Columns: positions."
+        d.text(MARGIN, y + 7, words, SMALL, look.surface("muted"))
         y += 11
     d.height = y + legend(d, runs, drawn, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
     d.about = " ".join(sentences)
@@ -213,14 +214,66 @@ def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
         max(run.end(clock) for run in runs) or 1.0,
         max(1.0, *(y for curve in series for _, y in curve.points)),
     )
-    height = min(0.62 * d.width, 230.0)
+    height, w = min(0.62 * d.width, 230.0), d.width - 2 * MARGIN
     prompts = dict.fromkeys(run.header.prompt for run in runs)
     top = MARGIN
     if len(prompts) == 1:
-        d.text(
-            MARGIN, top + 7, f"prompt: {runs[0].header.prompt}", SMALL, look.surface("muted"), room=d.width - 2 * MARGIN
-        )
+        d.text(MARGIN, top + 7, f"prompt: {runs[0].header.prompt}", SMALL, look.surface("muted"), room=w)
         top += 12
-    plot(d, axes, series, MARGIN, top, d.width - 2 * MARGIN, height)
-    d.height = top + height + 2 + plot_legend(d, series, MARGIN + 30, top + height, d.width - 2 * MARGIN - 34) + MARGIN
+    plot(d, axes, series, MARGIN, top, w, height)
+    d.height = top + height + 2 + plot_legend(d, series, MARGIN + 30, top + height, w - 34) + MARGIN
     d.about = " ".join(f"{run.header.title} ({run.models}): {totals(run, run.length)}." for run in runs)
+
+
+# --- when the models of several runs computed: a row for each model, one for the time in which two of them did
+
+
+def _timeline(d: Drawing, runs: Sequence[Playback], x: float, y: float, w: float) -> float:
+    """Draw the rows of all runs and return the height. Raises UserError where no run recorded the calls of its
+    models."""
+    all_work = [work(run.trace) for run in runs]
+    if not any(done.rows for done in all_work):
+        raise UserError(
+            "no trace holds measured calls of several models; choose runs that draft and verify, or the view board, "
+            "step or curve."
+        )
+    top, end = y, max(done.seconds for done in all_work) or 1.0
+    unit, sentences = (w - LEFT - 4) / end, []
+    for run, name, done in zip(runs, names(runs), all_work, strict=True):
+        y += heading(d, run, name, x, y, w)
+        y += _work_rows(d, done, x, y, unit)
+        line = f"{_busy(done)}; {many(run.tokens(run.length), 'token')}"
+        d.text(x + LEFT, y + 7, line, SMALL, look.surface("text"), room=w - LEFT)
+        sentences.append(f"{run.header.title}: {line}.")
+        y += 16
+    d.line([(x + LEFT, y), (x + LEFT + end * unit, y)], look.surface("line"), 0.6)
+    for place in nice(0, end, max(2, int(w / 60))):
+        at = x + LEFT + place * unit
+        d.line([(at, y), (at, y + 3)], look.surface("line"), 0.6)
+        d.text(at, y + 9, f"{place:g} s", TINY, look.surface("muted"), anchor="middle" if place else "start")
+    d.text(x, y + 20, FOOT, SMALL, look.surface("muted"), room=w)
+    d.about = " ".join(sentences)
+    return y + 26 - top
+
+
+def _busy(done: Work) -> str:
+    """How long each model computed, how long two did at once, and where the run ended."""
+    if not done.rows:
+        return f"calls not recorded; ends at {done.seconds:.3f} s"
+    busy = ", ".join(f"{role} {done.busy(role):.3f} s" for role in done.rows)
+    at_once = len(done.rows) > 1 and done.any
+    both = f", at once {done.shared:.3f} s ({100 * done.shared / done.any:.0f} %)" if at_once else ""
+    return f"{busy}{both}; ends at {done.seconds:.3f} s"
+
+
+def _work_rows(d: Drawing, done: Work, x: float, y: float, unit: float) -> float:
+    rows = [*done.rows.items(), *([(AT_ONCE, done.at_once)] if len(done.rows) > 1 else [])]
+    left, top = x + LEFT, y
+    for i, (role, spells) in enumerate(rows):
+        d.text(left - 4, y + 0.75 * BAR, role, SMALL, look.surface("text"), anchor="end", room=LEFT - 6)
+        d.box(left, y, done.seconds * unit, BAR, look.mix(look.surface("line"), "#ffffff", 0.6))
+        colour = look.surface("text") if role == AT_ONCE else look.series(i)[0]
+        d.cells([(left + start * unit, y, max(0.3, (end - start) * unit), BAR) for start, end in spells], colour)
+        y += ROW
+    d.line([(left + done.seconds * unit, top - 1), (left + done.seconds * unit, y - 1)], look.surface("text"), 0.9)
+    return y - top

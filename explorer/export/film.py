@@ -56,8 +56,7 @@ def animation(
     size = stage.pixels(dpi)
     pictures = in_time((stage.picture(shot.x, dpi, size) for shot in shots), len(shots), caps.seconds)
     data = (write_gif if format == "gif" else write_mp4)(pictures, shots, size, caps, progress)
-    rate = stage.rate
-    ends = tuple(run.end(stage.clock) / rate for run in stage.runs)
+    ends = tuple(run.end(stage.clock) / stage.rate for run in stage.runs)
     return data, Report(len(shots), max(ends), ends, size)
 
 
@@ -117,13 +116,8 @@ class Stage:
             raise UserError(f"view={str(view)[:20]} is not allowed in a film; choose {', '.join(FILM_VIEWS)}.")
         if not 1 <= len(traces) <= 4:
             raise UserError(f"{len(traces)} traces do not make a film; give 1 to 4.")
-        self.runs, self.view, self.clock, self.speed, self.caps = (
-            [Playback(trace) for trace in traces],
-            view,
-            clock,
-            speed,
-            caps,
-        )
+        self.runs = [Playback(trace) for trace in traces]
+        self.view, self.clock, self.speed, self.caps = view, clock, speed, caps
         check_cells(self.runs, view)
         self.names = names(self.runs)
         if clock == "work":
@@ -188,14 +182,8 @@ class Stage:
         label = f"{shown:.2f} s" if self.clock == "seconds" else f"{math.floor(shown + 1e-6)} {self.clock}"
         d.text(MARGIN, MARGIN + 11, label, 12, look.surface("text"), "bold")
         pace = "measured time" if self.clock == "seconds" else f"clock: {self.clock}"
-        d.text(
-            self.width - MARGIN,
-            MARGIN + 10,
-            f"{pace}, speed {self.speed:g}×",
-            SMALL,
-            look.surface("muted"),
-            anchor="end",
-        )
+        pace += f", speed {self.speed:g}×"
+        d.text(self.width - MARGIN, MARGIN + 10, pace, SMALL, look.surface("muted"), anchor="end")
         top, whole = MARGIN + 15, self.width - 2 * MARGIN
         d.box(MARGIN, top, whole, 2.4, look.surface("raised"), radius=1)
         if end and shown > 0:
@@ -208,11 +196,8 @@ class Stage:
         t, over = run.cursor(self.clock, x), x >= run.end(self.clock) - 1e-9
         heading(d, run, name, left, top, self.panel - (62 if over else 0))
         if over:
-            label = (
-                f"ended at {run.end('seconds'):.2f} s"
-                if self.clock == "seconds"
-                else f"ended at {run.end(self.clock):g}"
-            )
+            end = run.end(self.clock)
+            label = f"ended at {end:.2f} s" if self.clock == "seconds" else f"ended at {end:g}"
             d.box(left + self.panel - 58, top, 58, 10.5, look.surface("text"), radius=2)
             d.text(left + self.panel - 29, top + 7.5, label, SMALL, look.surface("panel"), anchor="middle", room=56)
         seconds = run.axes["seconds"][t]
@@ -222,14 +207,8 @@ class Stage:
         d.text(left, top + 27, counted, SMALL, look.surface("text"), room=self.panel)
         self._board(d, run, t, left, top + 33)
         note = run.trace.steps[t - 1].note if t else "Before the first step."
-        d.text(
-            left,
-            top + 33 + deep + 6,
-            note if self.view != "tree" else tree_words(run, t),
-            SMALL,
-            look.surface("muted"),
-            room=self.panel,
-        )
+        note = tree_words(run, t) if self.view == "tree" else note
+        d.text(left, top + 33 + deep + 6, note, SMALL, look.surface("muted"), room=self.panel)
 
     def _board(self, d: Drawing, run: Playback, t: int, left: float, top: float) -> None:
         if isinstance(self.scale, Scale):

@@ -10,6 +10,8 @@ from typing import Any
 
 from engines import UserError
 from explorer.export import look
+from explorer.export.playback import Cell
+from explorer.export.views import small_fill
 
 CLEAR = 255  # the palette's entry that no picture uses
 Progress = Callable[[int, int], None]
@@ -62,17 +64,8 @@ def write_gif(
     stands = [10 * (b - a) for a, b in pairwise(at)]
     out = io.BytesIO()
     # What does not change is written as transparent, which makes the file a fraction as large.
-    frames[0].save(
-        out,
-        "GIF",
-        save_all=True,
-        append_images=frames[1:],
-        duration=stands,
-        loop=0,
-        optimize=True,
-        disposal=1,
-        transparency=CLEAR,
-    )
+    small = {"optimize": True, "disposal": 1, "transparency": CLEAR}
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:], duration=stands, loop=0, **small)
     return out.getvalue()
 
 
@@ -81,25 +74,16 @@ def _palette() -> Any:
     stand on."""
     from PIL import Image
 
-    states = [look.state(name, part) for name in look.theme()["states"] for part in ("fill", "text", "line")]
-    plain = [
-        *states,
-        *(look.surface(name) for name in ("text", "muted", "line", "raised", "accent", "panel")),
-        *(look.span(kind) for kind in look.SERIES),
-    ]
+    states = look.theme()["states"]
+    plain = [look.state(name, part) for name in states for part in ("fill", "text", "line")]
+    plain += [look.surface(name) for name in ("text", "muted", "line", "raised", "accent", "panel")]
+    plain += [look.span(kind) for kind in look.SERIES]
     plain += [look.heat(i / (look.LEVELS - 1))[0] for i in range(look.LEVELS)] + ["#000000", "#ffffff"]
-    plain += [
-        look.mix(look.state("old", "fill"), look.state("old", "line"), 0.45),
-        look.mix(look.state("eos", "fill"), look.state("masked", "line"), 0.4),
-    ]
-    shades = [
-        look.mix(look.state(name, "fill"), look.state(name, "text"), part)
-        for name in look.theme()["states"]
-        for part in (0.35, 0.65)
-    ]
-    shades += [
-        look.mix("#ffffff", look.surface(ink), part) for ink in ("text", "muted") for part in (0.2, 0.4, 0.6, 0.8)
-    ]
+    plain += [small_fill(Cell(0, None, state, 0), {}) for state in ("old", "eos")]
+    letters = [(look.state(name, "fill"), look.state(name, "text")) for name in states]
+    shades = [look.mix(fill, ink, part) for fill, ink in letters for part in (0.35, 0.65)]
+    inks = [look.surface(name) for name in ("text", "muted")]
+    shades += [look.mix("#ffffff", ink, part) for ink in inks for part in (0.2, 0.4, 0.6, 0.8)]
     colours: list[str] = []
     for colour in ("#ffffff", *plain, *shades):  # two that are nearly alike would only be confused
         if len(colours) < CLEAR and all(look.distance(colour, other) > 14 for other in colours):
@@ -125,14 +109,8 @@ def write_mp4(
         ) from None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.mp4"
-        options = {
-            "fps": caps.rate,
-            "codec": "libx264",
-            "pix_fmt_in": "rgb24",
-            "pix_fmt_out": "yuv420p",
-            "macro_block_size": 2,
-            "quality": 8,
-        }
+        options = {"fps": caps.rate, "codec": "libx264", "macro_block_size": 2, "quality": 8}
+        options |= {"pix_fmt_in": "rgb24", "pix_fmt_out": "yuv420p"}
         output = ["-movflags", "+faststart", "-fflags", "+bitexact"]
         writer = imageio_ffmpeg.write_frames(str(path), size, **options, output_params=output)
         try:

@@ -2,6 +2,7 @@
 on every machine."""
 
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any
 
@@ -79,14 +80,8 @@ def fit(text: str, face: str, size: float, room: float) -> str:
     """The text, cut with an ellipsis where it is wider than `room`; a legible text stays one."""
     if width(text, face, size) <= room:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if width(text[:middle].rstrip() + "…", face, size) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + "…" if low else "…"
+    most = bisect_right(range(1, len(text) + 1), room, key=lambda n: width(text[:n].rstrip() + "…", face, size))
+    return text[:most].rstrip() + "…"
 
 
 def wrap(text: str, face: str, size: float, room: float, lines: int) -> list[str]:

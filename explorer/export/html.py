@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+import engines
 from engines import UserError
+from explorer import papers
 from explorer.export.bundle import bundle, own_scripts, scenes_script, scenes_styles, styles, views_of
-from explorer.export.caption import caption
+from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.handed import shown
+from explorer.figures.names import name_of
+from explorer.figures.verdict import cut_at
 from explorer.own_files import own_text
+from explorer.papers.schema import Recording
+from explorer.runs.scenarios import scenarios
 
 if TYPE_CHECKING:
     from engines import Trace
     from explorer.lecture import Scene
     from explorer.runs.gallery import Gallery
 
+LONGEST = 200  # characters of a prompt
+ENDS = {"stopped": "stopped by hand", "budget": "ended by its budget", "failed": "failed"}
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -110,10 +118,8 @@ def export_lecture(scenes: Sequence[Scene], recorded: Gallery) -> str:
     kept = [scene for scene in scenes if scene.voice and scene.voice.needs <= known]
     if not kept:
         raise UserError("the lecture has no scene whose runs are recorded, so there is nothing to save.")
-    traces = {
-        name: recorded.get(name)
-        for name in sorted(set().union(*(kept_scene.voice.needs for kept_scene in kept if kept_scene.voice)))
-    }
+    needed = sorted({name for scene in kept if scene.voice for name in scene.voice.needs})
+    traces = {name: recorded.get(name) for name in needed}
     lecture = msgspec.json.encode({"scenes": kept}).decode()
     every = [*traces.values()]
     texts = {name: shown(trace, every[i + 1 :]) for i, (name, trace) in enumerate(traces.items())}
@@ -136,14 +142,8 @@ def _composed(title: str, told: str, data: list[str], traces: Mapping[str, str],
     parts = [_embed("theme", own_text("theme.json")), *data]
     parts += [_embed(f"trace-{name}", trace, " data-trace") for name, trace in traces.items()]
     script = "</script>\n<script>\n".join([bundle(views), *own_scripts(views), last])
-    return _PAGE.format(
-        policy=POLICY,
-        title=html.escape(title),
-        told=told,
-        css=styles() + css,
-        data="\n".join(parts),
-        script=script,
-    )
+    texts = {"title": html.escape(title), "told": told, "css": styles() + css, "data": "\n".join(parts)}
+    return _PAGE.format(policy=POLICY, script=script, **texts)
 
 
 def _paragraphs(sentences: Sequence[str]) -> str:
@@ -155,3 +155,64 @@ def _paragraphs(sentences: Sequence[str]) -> str:
 def _embed(name: str, text: str, mark: str = "") -> str:
     safe = text.replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}"{mark}>{safe}</script>'
+
+
+# --- what a page says of its runs before they play; all of it is recorded, or said by the scene, the recording or the
+# method that the runs are of
+
+
+def caption(traces: Sequence[Trace]) -> list[str]:
+    """Sentences of plain text: the prompt; a line for each run; what to watch, where anything is known of it."""
+    prompts = list(dict.fromkeys(trace.header.prompt for trace in traces))
+    runs = f"{len(traces)} runs" if len(traces) > 1 else "A run"
+    asked = f"{runs} on this prompt: “{_short(prompts[0])}”" if len(prompts) == 1 else f"{runs} on different prompts."
+    return [asked, *(_of(trace, traces, len(prompts) > 1) for trace in traces), *_to_watch(traces)]
+
+
+def _of(trace: Trace, traces: Sequence[Trace], prompt: bool) -> str:
+    models = " with ".join(model.name for model in trace.header.models)
+    parts = [f"{many(trace.totals.tokens, 'token')}"] if "tokens" not in trace.header.missing else []
+    if "forwards" not in trace.header.missing:
+        parts.append(f"in {in_words(trace.steps, target_role(trace))}")
+    cut = cut_at(trace)
+    end = f"cut at its limit of {cut} tokens" if cut is not None else ENDS.get(trace.end.reason, "")
+    what = ", ".join(filter(None, [" ".join(parts), end]))
+    where = f" on {models}" if models else ""
+    asked = f", asked “{_short(trace.header.prompt)}”" if prompt else ""
+    return f"{name_of(trace, traces)}{where}{asked}: {what or 'nothing of its cost was recorded'}."
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
+
+
+def _to_watch(traces: Sequence[Trace]) -> list[str]:
+    """Of the scene that shows these runs, else of each recording, else what the method is."""
+    recorded = papers.read().recordings()
+    known = [next((recording for recording in recorded if _is_of(trace, recording)), None) for trace in traces]
+    shown = tuple(recording.id for recording in known if recording)
+    if scene := next((scene for scene in scenarios({r.id for r in recorded}) if scene.traces == shown), None):
+        return [f"What to watch: {scene.watch}"]
+    texts = [recording.watch if recording else _summary(trace) for trace, recording in zip(traces, known, strict=True)]
+    named = [(trace.header.title, text) for trace, text in zip(traces, texts, strict=True) if text]
+    return list(dict.fromkeys(f"What to watch in {title}: {text}" for title, text in named))
+
+
+def _is_of(trace: Trace, entry: Recording) -> bool:
+    """Whether a run was made by the recipe of a recording, with nothing changed on the way."""
+    header = trace.header
+    made = (header.method, header.prompt, header.seed, [model.name for model in header.models[:1]])
+    if made != (entry.method, entry.prompt, entry.seed, [entry.model]) or header.edits or header.origin:
+        return False
+    usual = {param.name: param.default for param in engines.get_method(entry.method).info.params}
+    return {**usual, **entry.params} == dict(header.params)
+
+
+def _summary(trace: Trace) -> str:
+    if trace.header.imported_from:
+        return ""
+    try:
+        return engines.get_method(trace.header.method).info.summary
+    except UserError:
+        return ""

@@ -10,16 +10,8 @@ LEVELS = 32
 PALER = 0.28  # of the heat
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.2, 1.6), (5, 1.6, 1.2, 1.6))
 MARKS = ("circle", "square", "diamond", "triangle")
-SERIES = (
-    "block",
-    "fed",
-    "neighbourhood",
-    "window",
-    "unit",
-    "late",
-    "cache",
-    "other",
-)  # span colours, in an order whose neighbours can be told apart
+# span colours, in an order whose neighbours can be told apart
+SERIES = ("block", "fed", "neighbourhood", "window", "unit", "late", "cache", "other")
 
 
 @lru_cache(maxsize=1)
@@ -67,11 +59,7 @@ def bordered(name: str) -> bool:
 def series(number: int) -> tuple[str, tuple[float, ...], str]:
     """Colour, dash and marker of the n-th line of a figure; they differ in all three."""
     again = number + number // len(SERIES)  # a colour that comes again has another dash and marker
-    return (
-        str(theme()["spans"]["light"][SERIES[number % len(SERIES)]]),
-        DASHES[again % len(DASHES)],
-        MARKS[again % len(MARKS)],
-    )
+    return span(SERIES[number % len(SERIES)]), DASHES[again % len(DASHES)], MARKS[again % len(MARKS)]
 
 
 def span(kind: str) -> str:

@@ -95,20 +95,10 @@ def cards(contents: Iterable[Iterable[Node]]) -> Html:
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
     """A table whose first column is its rows' heads; on a phone it scrolls by itself. With `data-sort` its columns sort
     it where scripts run."""
-    body = [
-        h("tr", {}, [h("th", {"scope": "row"}, cell) if i == 0 else h("td", {}, cell) for i, cell in enumerate(row)])
-        for row in rows
-    ]
-    return h(
-        "div",
-        {"class": "scroll", "tabindex": "0"},
-        h(
-            "table",
-            dict(attributes),
-            h("thead", {}, h("tr", {}, [h("th", {"scope": "col"}, head) for head in heads])),
-            h("tbody", {}, body),
-        ),
-    )
+    head = h("tr", {}, [h("th", {"scope": "col"}, name) for name in heads])
+    body = [h("tr", {}, h("th", {"scope": "row"}, first), [h("td", {}, cell) for cell in row]) for first, *row in rows]
+    inside = h("table", dict(attributes), h("thead", {}, head), h("tbody", {}, body))
+    return h("div", {"class": "scroll", "tabindex": "0"}, inside)
 
 
 def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str] = ()) -> str:
@@ -119,15 +109,11 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
     loaded = [h("script", {"src": root + path}) for path in scripts]
     meta = {"referrer": "no-referrer", "description": legible(about)[0]}
     looks = join(h("link", {"rel": "stylesheet", "href": root + "site.css"}), h("script", {"src": root + "mode.js"}))
+    brand = link(root + "index.html", "Decoding Explorer", **{"class": "brand"})
+    mode = h("button", {"type": "button", "id": "mode", "hidden": True}, "Light or dark")
     body = join(
         h("a", {"class": "skip", "href": "#main"}, "Skip to the content"),
-        h(
-            "header",
-            {"class": "top"},
-            link(root + "index.html", "Decoding Explorer", **{"class": "brand"}),
-            h("nav", {"aria-label": "Pages"}, nav),
-            h("button", {"type": "button", "id": "mode", "hidden": True}, "Light or dark"),
-        ),
+        h("header", {"class": "top"}, brand, h("nav", {"aria-label": "Pages"}, nav), mode),
         h("main", {"id": "main"}, main),
         h("footer", {}, FOOT),
         loaded,

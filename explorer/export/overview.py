@@ -64,15 +64,9 @@ def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, sc
     """Rows from top to bottom as the clock runs, positions from left to right; a token is marked in the row in which it
     was written."""
     count, left, top, axis = run.widest - run.start, x + 24, y + 9, run.axes[scale.clock]
+    ink = look.surface("muted")
     for position in range(0, count, 8):
-        d.text(
-            left + (position + 0.5) * scale.cell,
-            y + 6,
-            str(run.start + position),
-            TINY,
-            look.surface("muted"),
-            anchor="middle",
-        )
+        d.text(left + (position + 0.5) * scale.cell, y + 6, str(run.start + position), TINY, ink, anchor="middle")
     fills: dict[str, list[tuple[float, float, float, float]]] = {}
     signs: list[tuple[float, float, float, str]] = []
     for row in range(1, t + 1):
@@ -82,10 +76,8 @@ def overview(d: Drawing, run: Playback, t: int, x: float, y: float, w: float, sc
         for cell in run.board(row):
             place = left + (cell.position - run.start) * scale.cell
             fills.setdefault(small_fill(cell, levels), []).append((place, above, scale.cell - gap, high - gap))
-            if cell.state in MARKED and min(high, scale.cell) > 3.4:
-                signs.append(
-                    (place + (scale.cell - gap) / 2, above + (high - gap) / 2, min(high, scale.cell), cell.state)
-                )
+            if cell.state in MARKED and (room := min(high, scale.cell)) > 3.4:
+                signs.append((place + (scale.cell - gap) / 2, above + (high - gap) / 2, room, cell.state))
     for fill in sorted(fills):
         d.cells(fills[fill], fill)
     for across, middle, room, state in signs:
@@ -112,12 +104,9 @@ def _bounds(d: Drawing, run: Playback, t: int, left: float, top: float, scale: S
 def _ticks(d: Drawing, run: Playback, t: int, left: float, top: float, scale: Scale) -> None:
     end = run.axes[scale.clock][t]
     d.line([(left - 3, top), (left - 3, top + end * scale.unit)], look.surface("line"), 0.6)
-    places = [
-        place
-        for place in nice(0, end, max(2, int(end * scale.unit / 26)))
-        if scale.clock == "seconds" or float(place).is_integer()
-    ]
-    for place in places:
+    for place in nice(0, end, max(2, int(end * scale.unit / 26))):
+        if scale.clock != "seconds" and not float(place).is_integer():
+            continue
         at = top + place * scale.unit
         d.line([(left - 5, at), (left - 3, at)], look.surface("line"), 0.6)
         d.text(left - 6.5, at + 2, f"{place:g}", TINY, look.surface("muted"), anchor="end")
@@ -135,10 +124,8 @@ def _written(d: Drawing, run: Playback, t: int, left: float, bottom: float, w: f
                 continue
             at = left + (cell.position - run.start + 0.5) * scale.cell + 0.34 * size
             shown, face = fonts.legible(run.text_of(cell.token), "mono", spaces=False)
-            deep = max(
-                deep,
-                d.text(at, bottom + 4, shown, size, look.surface("text"), face, "end", 38, spaces=False, upright=True),
-            )
+            ink = look.surface("text")
+            deep = max(deep, d.text(at, bottom + 4, shown, size, ink, face, "end", 38, spaces=False, upright=True))
         height += deep + 4
     else:
         for line in fonts.wrap(run.text(t), "sans", SMALL, w, 2):

@@ -32,18 +32,14 @@ def _one(trace: Trace, ids: bool) -> str:
         raise UserError(f"this run was imported from {header.imported_from}; it cannot be repeated here.")
     engines.forking_method(trace)  # raises for a watched loop, which has none; another one may be known elsewhere only
     models = {record.role: _model(record) for record in header.models}
-    model = (
-        next(iter(models.values()))
-        if len(models) == 1
-        else "{" + ", ".join(f"{role!r}: {source}" for role, source in models.items()) + "}"
-    )
+    several = "{" + ", ".join(f"{role!r}: {source}" for role, source in models.items()) + "}"
+    model = next(iter(models.values())) if len(models) == 1 else several
     arguments = [repr(header.method), "model", "prompt", f"params={_written(header.params)}", f"seed={header.seed!r}"]
     if header.detail != "full":
         arguments.append(f"detail={header.detail!r}")
     if header.edits:
-        arguments.append(
-            f"edits=[{', '.join(f'({change.after_step!r}, {_edit(change.edit)})' for change in header.edits)}]"
-        )
+        edits = ", ".join(f"({change.after_step!r}, {_edit(change.edit)})" for change in header.edits)
+        arguments.append(f"edits=[{edits}]")
     if trace.end.reason != "complete":
         arguments.append(f"max_steps={max(1, len(trace.steps))!r}")
     known = {listed_model.name for listed_model in engines.list_models()}

@@ -56,17 +56,12 @@ class _Painter:
         elif isinstance(mark, Line):
             if mark.fill:
                 self.pen.polygon([(x * self.scale, y * self.scale) for x, y in mark.points], fill=mark.fill)
-            self.line(
-                mark.points if not mark.fill else (*mark.points, mark.points[0]), mark.colour, mark.thick, mark.dash
-            )
+            points = (*mark.points, mark.points[0]) if mark.fill else mark.points
+            self.line(points, mark.colour, mark.thick, mark.dash)
         elif isinstance(mark, Curve):
             flat = mark.points[0][1] == mark.points[-1][1]
-            self.line(
-                (mark.points[0], mark.points[-1]) if flat else tuple(_bezier(mark.points)),
-                mark.colour,
-                mark.thick,
-                mark.dash,
-            )
+            points = (mark.points[0], mark.points[-1]) if flat else tuple(_bezier(mark.points))
+            self.line(points, mark.colour, mark.thick, mark.dash)
         else:
             self.words(mark)
 
@@ -104,7 +99,9 @@ class _Painter:
         start = {"start": 0.0, "middle": 0.5, "end": 1.0}[mark.anchor] * length
         x, y = mark.x * self.scale, mark.y * self.scale
         if mark.upright:
-            turned = mask.transpose(_rotation())
+            from PIL import Image
+
+            turned = mask.transpose(Image.Transpose.ROTATE_90)
             self.canvas.paste(mark.colour, (round(x - above), round(y + start + PAD - mask.width)), turned)
         else:
             self.canvas.paste(mark.colour, (round(x - start - PAD), round(y - above)), mask)
@@ -123,13 +120,7 @@ def _letters(text: str, face: str, size: float) -> tuple[Any, float, int]:
     return mask, length, above
 
 
-def _rotation() -> Any:
-    from PIL import Image
-
-    return Image.Transpose.ROTATE_90
-
-
-def _bezier(points: tuple[Place, Place, Place, Place]) -> Iterator[Place]:
+def _bezier(points: Sequence[Place]) -> Iterator[Place]:
     for part in range(CURVE_PARTS + 1):
         t = part / CURVE_PARTS
         weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)

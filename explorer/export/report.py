@@ -12,9 +12,8 @@ from engines import ASSETS, ModelRecord, Trace, UserError
 from explorer.export.figures import figure
 from explorer.export.look import declared
 from explorer.export.markup import Html, Node, document, h, join, table
-from explorer.export.playback import CLOCKS
 from explorer.export.python import lines
-from explorer.figures.definitions import KINDS
+from explorer.figures.definitions import KINDS, Kind
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.strip import basis_of, parts
@@ -34,12 +33,7 @@ HEADLINE = (
     "tokens_per_second",
 )
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-ENDS = {
-    "complete": "complete",
-    "stopped": "stopped by a person",
-    "budget": "ended by its budget",
-    "failed": "failed",
-}
+ENDS = {"stopped": "stopped by a person", "budget": "ended by its budget", "failed": "failed"}
 FOOT = (
     "Made by Decoding Explorer from recorded runs; nothing was computed again. Every number says how it was obtained; "
     "one run of each is no benchmark."
@@ -96,11 +90,7 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
     cards = []
     for trace, head in zip(traces, heads, strict=True):
         sentences = [
-            h(
-                "li",
-                {"class": part.mark or None},
-                h("details", {}, h("summary", {}, part.text), _receipt(part.kind, part.formula, part.terms, "")),
-            )
+            h("li", {"class": part.mark or None}, _opening(part.text, part.kind, part.formula, part.terms))
             for part in parts(trace, basis)
         ]
         ended = h("p", {"class": "ended"}, ending) if (ending := _ended(trace)) else None
@@ -116,9 +106,11 @@ def _ended(trace: Trace) -> str:
     return f"{sentence[:1].upper()}{sentence[1:]} {trace.end.message}".strip()
 
 
-def _receipt(kind: str, formula: str, terms: str, holds: str) -> Html:
-    rows = [("kind", f"{kind}: {KINDS.get(kind, '')}"), ("formula", formula), ("here", terms), ("holds", holds)]  # type: ignore[call-overload]
-    return h("dl", {}, [join(h("dt", {}, name), h("dd", {}, text)) for name, text in rows if text])
+def _opening(text: str, kind: Kind, formula: str, terms: str, holds: str = "", look: str | None = None) -> Html:
+    """A number that opens its receipt."""
+    rows = [("kind", f"{kind}: {KINDS[kind]}"), ("formula", formula), ("here", terms), ("holds", holds)]
+    receipt = h("dl", {}, [join(h("dt", {}, name), h("dd", {}, value)) for name, value in rows if value])
+    return h("details", {"class": look}, h("summary", {}, text), receipt)
 
 
 def _numbers(traces: Sequence[Trace], heads: Sequence[str]) -> list[Node]:
@@ -138,12 +130,8 @@ def _table(names: Sequence[str], metrics: Sequence[Mapping[str, Metric]], heads:
     def cell(metric: Metric | None) -> Node:
         if metric is None:
             return "–"
-        return h(
-            "details",
-            {"class": "absent" if metric.absent else None},
-            h("summary", {}, metric.shown),
-            _receipt(metric.kind, metric.formula, metric.terms, metric.conditions),
-        )
+        look = "absent" if metric.absent else None
+        return _opening(metric.shown, metric.kind, metric.formula, metric.terms, metric.conditions, look)
 
     rows = []
     for name in names:
@@ -153,23 +141,10 @@ def _table(names: Sequence[str], metrics: Sequence[Mapping[str, Metric]], heads:
 
 
 def _figures(traces: Sequence[Trace], heads: Sequence[str]) -> list[Html]:
-    drawn = []
-    for trace, head in zip(traces, heads, strict=True):
-        drawn.append(_figure(head, [trace], "board", ""))
-    clock = next(
-        (
-            candidate
-            for candidate in ("seconds", "forwards", "steps")
-            if candidate in CLOCKS and _known(traces, candidate)
-        ),
-        "steps",
-    )
-    return [*drawn, _figure(f"Tokens over {clock}", traces, "curve", clock)]
-
-
-def _known(traces: Sequence[Trace], clock: str) -> bool:
-    field = {"seconds": "model_seconds", "forwards": "forwards"}.get(clock, "steps")
-    return not any(field in trace.header.missing for trace in traces)
+    boards = [_figure(head, [trace], "board", "") for trace, head in zip(traces, heads, strict=True)]
+    lost = {field for trace in traces for field in trace.header.missing}
+    clock = "seconds" if "model_seconds" not in lost else "forwards" if "forwards" not in lost else "steps"
+    return [*boards, _figure(f"Tokens over {clock}", traces, "curve", clock)]
 
 
 def _figure(caption: str, traces: Sequence[Trace], view: str, clock: str) -> Html:
@@ -182,13 +157,8 @@ def _figure(caption: str, traces: Sequence[Trace], view: str, clock: str) -> Htm
 
 
 def _text(trace: Trace, head: str) -> Html:
-    return h(
-        "article",
-        {},
-        h("h3", {}, head),
-        h("pre", {}, trace.text or "(empty)"),
-        h("p", {"class": "quiet"}, _ended(trace)),
-    )
+    text, ended = h("pre", {}, trace.text or "(empty)"), h("p", {"class": "quiet"}, _ended(trace))
+    return h("article", {}, h("h3", {}, head), text, ended)
 
 
 def _conditions(traces: Sequence[Trace], heads: Sequence[str], names: Sequence[str]) -> Html:
@@ -228,18 +198,15 @@ def _facts(trace: Trace, name: str) -> dict[str, str]:
         "read from": t.imported_from,
         "not recorded": ", ".join(t.missing).replace("_", " "),
         "fork": f"of {t.origin.title} after step {t.origin.step}, trace {t.origin.trace}" if t.origin else "",
-        "changed by a person": "; ".join(
-            f"after step {change.after_step + 1}: {_changes(change.edit)}" for change in t.edits
-        ),
+        "changed by a person": "; ".join(f"after step {c.after_step + 1}: {_changes(c.edit)}" for c in t.edits),
         "ended": _ended(trace),
     }
     return {label: text for label, text in facts.items() if text}
 
 
 def _pairs(values: Mapping[str, object]) -> str:
-    return ", ".join(
-        f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
-    )
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _changes(edit: object) -> str:

@@ -32,10 +32,8 @@ def figure_drawing(figure: Any) -> Drawing:
         return _lying(figure)
     scale = math.log10 if figure.y.log else float
     axes = _axes(figure, scale)
-    d = Drawing(
-        WIDTH, 0, figure.title, figure.note or f"{figure.title}: {', '.join(one.name for one in figure.series)}"
-    )
-    _title(d, figure.title)
+    about = figure.note or f"{figure.title}: {', '.join(series.name for series in figure.series)}"
+    d = _titled(figure.title, about)
     frame = plot(d, axes, [], 4, 4 + TITLE, WIDTH - 8, HEIGHT)
     named = list[Series]()
     for i, series in enumerate(figure.series):
@@ -51,8 +49,10 @@ def figure_drawing(figure: Any) -> Drawing:
     return d
 
 
-def _title(d: Drawing, title: str) -> None:
+def _titled(title: str, about: str) -> Drawing:
+    d = Drawing(WIDTH, 0, title, about)
     d.text(8, 12, title, 8.2, look.surface("text"), "bold", room=WIDTH - 16)
+    return d
 
 
 def _lying(figure: Any) -> Drawing:
@@ -60,8 +60,7 @@ def _lying(figure: Any) -> Drawing:
     rows, left, high, head = figure.x.labels, 92.0, 26.0, 8 + TITLE
     end = max((y for series in figure.series for y in series.y if y is not None), default=1.0)
     foot = head + high * len(rows)
-    d = Drawing(WIDTH, 0, figure.title, figure.note or figure.title)
-    _title(d, figure.title)
+    d = _titled(figure.title, figure.note or figure.title)
 
     def at(time: float) -> float:
         return left + time / end * (WIDTH - left - 16)
@@ -90,18 +89,8 @@ def _axes(figure: Any, scale: Callable[[float], float]) -> Axes:
     low, high = (math.floor(min(ys)), max(ys)) if figure.y.log and ys else (min(ys, default=0.0), max(ys, default=1.0))
     left, right, ticks = _across(xs, figure)
     names = tuple(figure.x.labels[int(tick)] for tick in ticks) if figure.x.labels else ()
-    return Axes(
-        figure.x.head,
-        figure.y.head,
-        right,
-        high + 0.04 * ((high - low) or 1),
-        left,
-        low,
-        figure.x.log,
-        tuple(ticks),
-        decades=figure.y.log,
-        names=names,
-    )
+    x, y, top = figure.x, figure.y, high + 0.04 * ((high - low) or 1)
+    return Axes(x.head, y.head, right, top, left, low, x.log, tuple(ticks), decades=y.log, names=names)
 
 
 def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]]:
@@ -137,9 +126,8 @@ def _drawn(series: Any, i: int, scale: Callable[[float], float], at: Sequence[in
     bars = tuple((scale(series.low[k]), scale(series.high[k])) for k in at) if series.low else ()
     joined = {"line": "line", "steps": "steps"}.get(series.style, "")
     points = tuple((series.x[k], scale(series.y[k])) for k in at)
-    return Series(
-        f"{series.name} ({series.provenance})", points, i, joined, bars, series.style == "points" or len(series.x) <= 24
-    )
+    markers = series.style == "points" or len(series.x) <= 24
+    return Series(f"{series.name} ({series.provenance})", points, i, joined, bars, markers)
 
 
 def _bars(d: Drawing, frame: Frame, series: Any, i: int, scale: Callable[[float], float]) -> None:

@@ -7,6 +7,7 @@ and where its player begins with a drawing, that drawing.
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from engines import Trace, UserError
@@ -55,16 +56,10 @@ def thumbnail(run: Playback, w: float, h: float, most: int = MOST_ROWS) -> Drawi
 
 def _stretches(run: Playback, t: int) -> Iterator[tuple[int, int, str]]:
     """(first, behind the last, colour) of equal neighbours."""
-    levels, open_ = run.levels(t), None
-    for cell in run.board(t):
-        at, fill = cell.position - run.start, small_fill(cell, levels)
-        if open_ and open_[1] == fill:
-            continue
-        if open_:
-            yield open_[0], at, open_[1]
-        open_ = (at, fill)
-    if open_:
-        yield open_[0], run.widths[t] - run.start, open_[1]
+    levels = run.levels(t)
+    for fill, cells in groupby(run.board(t), key=lambda cell: small_fill(cell, levels)):
+        places = [cell.position - run.start for cell in cells]
+        yield places[0], places[-1] + 1, fill
 
 
 def of_recording(path: Path, trace: Trace) -> str:

@@ -41,18 +41,10 @@ def tree_nodes(run: Playback, t: int) -> list[Node]:
         return []
     nodes = []
     for i, (token, parent, why) in enumerate(zip(tree.tokens, tree.parents, tree.why, strict=True)):
-        logs = [
-            logprobs[i]
-            for logprobs in (tree.draft_logprobs, tree.target_logprobs)
-            if logprobs and logprobs[i] is not None
-        ]
-        chance = (
-            math.exp(min(0.0, float(logs[0] or 0.0)))
-            if logs
-            else 1 / (1 + max(0, tree.ranks[i]))
-            if tree.ranks
-            else 0.3
-        )
+        chance = 1 / (1 + max(0, tree.ranks[i])) if tree.ranks else 0.3
+        for logprobs in (tree.target_logprobs, tree.draft_logprobs):
+            if logprobs and (logprob := logprobs[i]) is not None:
+                chance = math.exp(min(0.0, logprob))
         nodes.append(Node(token, parent, STATES.get(why, "accepted" if tree.accepted[i] else "drafted"), chance))
     path = [i for i, node in enumerate(nodes) if tree.accepted[i] and tree.why[i] != "root"]
     above = path[-1] if path else 0
@@ -120,17 +112,10 @@ def tree_board(d: Drawing, run: Playback, t: int, x: float, y: float, w: float) 
     for node in nodes:
         if node.parent >= 0:
             above = nodes[node.parent]
-            x0, y0, x1, y1 = (
-                x + above.column * pitch + wide,
-                y + (above.row + 0.5) * ROW,
-                x + node.column * pitch,
-                y + (node.row + 0.5) * ROW,
-            )
-            middle = (x0 + x1) / 2
-            line = look.state(node.state, "line")
-            d.curve(
-                ((x0, y0), (middle, y0), (middle, y1), (x1, y1)), line, 0.5 + 2.4 * node.weight, look.border(node.state)
-            )
+            x0, y0 = x + above.column * pitch + wide, y + (above.row + 0.5) * ROW
+            x1, y1 = x + node.column * pitch, y + (node.row + 0.5) * ROW
+            middle, line, dash = (x0 + x1) / 2, look.state(node.state, "line"), look.border(node.state)
+            d.curve(((x0, y0), (middle, y0), (middle, y1), (x1, y1)), line, 0.5 + 2.4 * node.weight, dash)
     for node in nodes:
         _node(d, run, node, x + node.column * pitch, y + node.row * ROW + 1.5, wide)
     return rows * ROW + 2
@@ -149,9 +134,8 @@ def _node(d: Drawing, run: Playback, node: Node, x: float, y: float, w: float) -
         d.text(x + 2, y + h / 2 + 2.3, run.text_of(node.token), 6.4, ink, "mono", room=w - 3.4 - taken, spaces=False)
         d.text(x + w - 1.8, y + h / 2 + 2.1, mark, 5.8, ink, anchor="end")
         return
-    d.text(
-        x + w / 2, y + h - 2, run.text_of(node.token).strip() or "␣", 5.2, ink, "mono", "middle", w - 2, spaces=False
-    )
+    text = run.text_of(node.token).strip() or "␣"
+    d.text(x + w / 2, y + h - 2, text, 5.2, ink, "mono", "middle", w - 2, spaces=False)
     d.text(x + w - 1.2, y + 4, mark, 3.6, ink, anchor="end")
 
 

@@ -13,37 +13,24 @@ from explorer.export.drawing import Drawing
 from explorer.export.playback import Cell, Playback
 from explorer.figures.board import moved
 from explorer.figures.calls import in_words, many, target_role
+from explorer.figures.hindsight import top_guesses
 
 SMALL, TINY = 6.2, 5.4
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
-MARKED = (
-    "new",
-    "accepted",
-    "correction",
-    "bonus",
-    "forced",
-    "remasked",
-    "changed",
-    "renoised",
-    "settled",
-)  # states whose sign stands in a small cell
+# states whose sign stands in a small cell
+MARKED = ("new", "accepted", "correction", "bonus", "forced", "remasked", "changed", "renoised", "settled")
 TRACK = 3.2
 
 
 def names(runs: Sequence[Playback]) -> list[str]:
     """The methods' names; where one comes twice, with the parameters or the seed that tell its runs apart."""
+    settings = [(run.header.title, {**run.header.params, "seed": run.header.seed}) for run in runs]
     titles = []
-    for run in runs:
-        same = [
-            {**other.header.params, "seed": other.header.seed}
-            for other in runs
-            if other.header.title == run.header.title
-        ]
-        mine = {**run.header.params, "seed": run.header.seed}
-        apart = ", ".join(
-            f"{name}={value}" for name, value in mine.items() if any(other.get(name) != value for other in same)
-        )
-        titles.append(f"{run.header.title} ({apart})" if apart else run.header.title)
+    for title, mine in settings:
+        same = [other for name, other in settings if name == title]
+        differ = [name for name, value in mine.items() if any(other.get(name) != value for other in same)]
+        apart = ", ".join(f"{name}={mine[name]}" for name in differ)
+        titles.append(f"{title} ({apart})" if apart else title)
     return titles
 
 
@@ -102,15 +89,8 @@ def grid(run: Playback, w: float, size: float, tracks: int) -> Grid:
     columns -= columns % (8 if columns >= 24 else 4 if columns >= 8 else 2 if columns >= 6 else 1)
     count = max(1, run.widest - run.start)
     columns = min(columns, count)
-    return Grid(
-        columns,
-        -(-count // columns),
-        min((w - gutter) / columns, 1.5 * cell),
-        2.05 * size,
-        gutter,
-        2.2 + TRACK * tracks,
-        size,
-    )
+    rows, wide = -(-count // columns), min((w - gutter) / columns, 1.5 * cell)
+    return Grid(columns, rows, wide, 2.05 * size, gutter, 2.2 + TRACK * tracks, size)
 
 
 def token_board(
@@ -124,14 +104,8 @@ def token_board(
         row, column = divmod(cell.position - run.start, g.columns)
         left, top = x + g.gutter + column * g.w, y + row * (g.h + g.under)
         if column == 0 and g.rows > 1:
-            d.text(
-                x + g.gutter - 4,
-                top + g.h * 0.5 + size * 0.3,
-                str(cell.position),
-                0.72 * size,
-                look.surface("muted"),
-                anchor="end",
-            )
+            down, ink = top + g.h * 0.5 + size * 0.3, look.surface("muted")
+            d.text(x + g.gutter - 4, down, str(cell.position), 0.72 * size, ink, anchor="end")
         guess = guesses.get(cell.position) if cell.state == "masked" else None
         place = (left + 0.8, top, g.w - 1.6, g.h)
         if (guess if cell.token is None else cell.token) in ends:
@@ -145,11 +119,10 @@ def token_board(
 
 def _guesses(run: Playback, t: int) -> dict[int, int]:
     """The model's best guess at each position of which step t recorded candidates."""
-    group = run.trace.steps[t - 1].candidates if t else None
-    if group is None:
+    if not t:
         return {}
-    places = [moved(run.trace.steps[t - 1], position) for position in group.positions]
-    return {p: int(row[0]) for p, row in zip(places, group.tokens.array(), strict=True) if p is not None}
+    step = run.trace.steps[t - 1]
+    return {p: token for at, token in top_guesses(step).items() if (p := moved(step, at)) is not None}
 
 
 def _end(d: Drawing, cell: Cell, x: float, y: float, w: float, h: float, size: float) -> None:
@@ -177,17 +150,8 @@ def _token(
     if open_ and level is not None:
         fill, ink = look.heat(level)
     thick = 1.2 if cell.state in MARKED else 0.5
-    d.box(
-        x,
-        y,
-        w,
-        h,
-        fill,
-        look.state(cell.state, "line") if look.bordered(cell.state) else "",
-        thick,
-        0.22 * size,
-        look.border(cell.state),
-    )
+    line = look.state(cell.state, "line") if look.bordered(cell.state) else ""
+    d.box(x, y, w, h, fill, line, thick, 0.22 * size, look.border(cell.state))
     if cell.state in ("correction", "bonus"):
         d.box(x + 1.7, y + 1.7, w - 3.4, h - 3.4, "", look.state(cell.state, "line"), 0.4, 0.15 * size)
     token = guess if cell.token is None else cell.token
@@ -213,11 +177,9 @@ def _brackets(d: Drawing, run: Playback, step: Step, g: Grid, kinds: Sequence[st
             left = x + g.gutter + (a - row * g.columns) * g.w + 0.8
             right = x + g.gutter + (b - row * g.columns) * g.w - 0.8
             below = y + row * (g.h + g.under) + g.h + 2.4 + track * TRACK
-            points = [(left, below), (right, below)]
-            points = (
-                ([(left, below - 1.8)] if a == start else []) + points + ([(right, below - 1.8)] if b == end else [])
-            )
-            d.line(points, look.span(span.kind), 0.9, dash)
+            begins = [(left, below - 1.8)] if a == start else []
+            ends = [(right, below - 1.8)] if b == end else []
+            d.line([*begins, (left, below), (right, below), *ends], look.span(span.kind), 0.9, dash)
 
 
 # --- what the signs mean
@@ -228,21 +190,16 @@ def legend(
 ) -> float:
     """Signs and colours in use, as many in a row as fit; returns the height. drawn: how many steps of each run are done
     in the picture, of which the view board shows all and the others the last."""
-    first = [0 if view == "board" else t for t in drawn]
-    states = (
-        dict.fromkeys(
-            cell.state
-            for run, low, high in zip(runs, first, drawn, strict=True)
-            for t in range(low, high + 1)
-            for cell in run.board(t)
-        )
-        if view != "tree"
-        else TREE_STATES
-    )
+    states = set(TREE_STATES if view == "tree" else ())
+    for run, t in zip(runs, drawn, strict=True) if view != "tree" else ():
+        states.update(cell.state for row in range(0 if view == "board" else t, t + 1) for cell in run.board(row))
     entries = [("state", name, look.label(name)) for name in look.theme()["states"] if name in states]
     if view != "tree":
         if any(run.lane for run in runs):
-            entries = [("heat", "", _heat_words(runs)) if entry[1] == "masked" else entry for entry in entries]
+            run = next(run for run in runs if run.lane)
+            low, high = run.lane_range(str(run.lane))
+            heat = ("heat", "", f"masked, {run.lane} {low:.3g} to {high:.3g}")
+            entries = [heat if entry[1] == "masked" else entry for entry in entries]
         kinds = dict.fromkeys(kind for run in runs for kind in span_kinds(run) if view == "step" or kind in BOUNDS)
         entries += [("span", kind, kind) for kind in kinds]
     across, down = x, y + 7
@@ -257,12 +214,6 @@ def legend(
     return down - y + 5
 
 
-def _heat_words(runs: Sequence[Playback]) -> str:
-    run = next(run for run in runs if run.lane)
-    low, high = run.lane_range(str(run.lane))
-    return f"masked, {run.lane!s} {low:.3g} to {high:.3g}"
-
-
 def _sign(d: Drawing, runs: Sequence[Playback], kind: str, name: str, x: float, y: float, view: str) -> None:
     if kind == "heat":
         for i in range(12):
@@ -270,25 +221,12 @@ def _sign(d: Drawing, runs: Sequence[Playback], kind: str, name: str, x: float, 
         return
     if kind == "span":
         tracks = span_kinds(next(run for run in runs if name in span_kinds(run)))
-        d.line(
-            [(x, y - 2.2), (x + 10, y - 2.2)],
-            look.span(name),
-            1,
-            look.DASHES[tracks.index(name) % len(look.DASHES)] if view == "step" else (),
-        )
+        dash = look.DASHES[tracks.index(name) % len(look.DASHES)] if view == "step" else ()
+        d.line([(x, y - 2.2), (x + 10, y - 2.2)], look.span(name), 1, dash)
         return
     fill = small_fill(Cell(0, None, name, 0), {}) if view == "board" else look.state(name, "fill")
-    d.box(
-        x,
-        y - 6,
-        9.5,
-        7,
-        fill,
-        look.state(name, "line") if look.bordered(name) and view != "board" else "",
-        0.6,
-        1.2,
-        look.border(name),
-    )
+    line = look.state(name, "line") if look.bordered(name) and view != "board" else ""
+    d.box(x, y - 6, 9.5, 7, fill, line, 0.6, 1.2, look.border(name))
     if view != "board" or name in MARKED:
         d.text(x + 4.75, y - 0.4, look.glyph(name), 5.6, look.state(name, "text"), anchor="middle")
 

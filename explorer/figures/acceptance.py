@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engines import Step, Trace, Tree
 from explorer.figures.calls import other_calls, target_role
 from explorer.figures.definitions import DEFINITIONS
-from explorer.figures.metric import Metric, derived, ratio
+from explorer.figures.metric import Metric, derived, quotient, ratio
 
 MAX_POSITIONS = 8  # draft positions that get a number of their own
 RATE = DEFINITIONS["acceptance_rate_of_drafted"]
@@ -27,10 +27,11 @@ def tree_metrics(trace: Trace) -> list[Metric]:
     trees = [step.tree for step in trace.steps if step.tree]
     if not trees:
         return reported(trace)
-    accepted = [tree.why.count("accepted") for tree in trees]
-    nodes = [len(tree.parents) - 1 for tree in trees]
-    step_tokens = [_written(step, step.tree) for step in trace.steps if step.tree]
-    return [*_rates(accepted, nodes, step_tokens), *_by_position(trees), *_bound(trace, step_tokens)]
+    accepted = sum(tree.why.count("accepted") for tree in trees)
+    drafted = sum(len(tree.parents) - 1 for tree in trees)
+    tokens = sum(_written(step, step.tree) for step in trace.steps if step.tree)
+    n = len(trees)
+    return [*rates(accepted, drafted, tokens, n), *_by_position(trees), *_bound(trace, tokens, n)]
 
 
 def _written(step: Step, tree: Tree) -> int:
@@ -40,52 +41,17 @@ def _written(step: Step, tree: Tree) -> int:
     return min(len(tree.emitted), room)
 
 
-def _rates(accepted: Sequence[int], nodes: Sequence[int], step_tokens: Sequence[int]) -> list[Metric]:
-    n, taken, drafted, tokens = len(accepted), sum(accepted), sum(nodes), sum(step_tokens)
-    rows: list[tuple[str, str, float | None, str, str, str]] = [
-        (
-            "block_efficiency",
-            TAU,
-            block_efficiency(step_tokens),
-            "tokens",
-            "Σ written tokens ÷ verification steps",
-            f"{tokens} ÷ {n}",
-        ),
-        (
-            "mean_accepted_excluding_bonus",
-            PER_STEP,
-            mean_accepted(accepted),
-            "tokens",
-            "mean accepted nodes; the emitted token is not one",
-            f"{taken} ÷ {n}",
-        ),
-        (
-            "acceptance_rate_of_drafted",
-            RATE.label,
-            acceptance_rate(accepted, nodes),
-            RATE.unit,
-            RATE.formula,
-            f"{taken} ÷ {drafted}",
-        ),
-        (
-            "wasted_nodes",
-            "Wasted nodes",
-            wasted_nodes(accepted, nodes),
-            "count",
-            "Σ drafted nodes − Σ accepted nodes",
-            f"{drafted} − {taken}",
-        ),
-        (
-            "verified_rows_per_emitted_token",
-            "Rows per token",
-            rows_per_token(step_tokens, nodes),
-            "ratio",
-            "Σ drafted nodes ÷ Σ written tokens",
-            f"{drafted} ÷ {tokens}",
-        ),
-    ]
+def rates(accepted: int, drafted: int, tokens: int, n: int) -> list[Metric]:
+    """What n verifications of so many drafted nodes came to: nodes accepted, and tokens written, their own among them.
+    τ of plain decoding is 1."""
+    mean, rows = "mean accepted nodes; the emitted token is not one", "Σ drafted nodes ÷ Σ written tokens"
+    wasted, terms = "Σ drafted nodes − Σ accepted nodes", f"{drafted} − {accepted}"
     return [
-        derived(name, label, value, unit, formula, ABOUT, terms) for name, label, value, unit, formula, terms in rows
+        quotient("block_efficiency", TAU, "tokens", "Σ written tokens ÷ verification steps", tokens, n, ABOUT),
+        quotient("mean_accepted_excluding_bonus", PER_STEP, "tokens", mean, accepted, n, ABOUT),
+        quotient("acceptance_rate_of_drafted", RATE.label, RATE.unit, RATE.formula, accepted, drafted, ABOUT),
+        derived("wasted_nodes", "Wasted nodes", drafted - accepted, "count", wasted, ABOUT, terms),
+        quotient("verified_rows_per_emitted_token", "Rows per token", "ratio", rows, drafted, tokens, ABOUT),
     ]
 
 
@@ -94,19 +60,17 @@ def reported(trace: Trace) -> list[Metric]:
     if not trace.header.imported_from:
         return []
     facts = {name: value for step in trace.steps for name, value in step.facts.items()}
-    accepted, drafted, rounds = (next((facts[key] for key in keys if key in facts), None) for keys in REPORTED.values())
-    metrics = []
+    counts = (next((round(facts[key]) for key in keys if key in facts), None) for keys in REPORTED.values())
+    (accepted, drafted, rounds), metrics = counts, list[Metric]()
     if accepted is not None and rounds:
-        value, terms = (accepted + rounds) / rounds, f"({accepted:.0f} + {rounds:.0f}) ÷ {rounds:.0f}"
+        value, terms = (accepted + rounds) / rounds, f"({accepted} + {rounds}) ÷ {rounds}"
         formula = "accepted drafts and one token more for each verification ÷ verifications"
         metrics.append(derived("block_efficiency", TAU, value, "tokens", formula, AS_REPORTED, terms))
-        each, formula = f"{accepted:.0f} ÷ {rounds:.0f}", "accepted drafts ÷ verifications"
-        name = "mean_accepted_excluding_bonus"
-        metrics.append(derived(name, PER_STEP, accepted / rounds, "tokens", formula, AS_REPORTED, each))
+        name, formula = "mean_accepted_excluding_bonus", "accepted drafts ÷ verifications"
+        metrics.append(quotient(name, PER_STEP, "tokens", formula, accepted, rounds, AS_REPORTED))
     if accepted is not None and drafted:
-        terms = f"{accepted:.0f} ÷ {drafted:.0f}"
-        name, share = "acceptance_rate_of_drafted", accepted / drafted
-        metrics.append(derived(name, RATE.label, share, RATE.unit, RATE.formula, AS_REPORTED, terms))
+        name = "acceptance_rate_of_drafted"
+        metrics.append(quotient(name, RATE.label, RATE.unit, RATE.formula, accepted, drafted, AS_REPORTED))
     return metrics
 
 
@@ -128,61 +92,28 @@ def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
 
 def _by_position(trees: Sequence[Tree]) -> list[Metric]:
     formula = "steps that accepted a token at this position of the draft ÷ steps that drafted one there"
+    about = f"{ABOUT}; in a tree any sibling counts; a position after a refusal counts as drafted and not accepted"
     return [
-        derived(
-            f"acceptance_at_{place}",
-            f"Acceptance, draft position {place}",
-            ratio(yes, of),
-            "share",
-            formula,
-            f"{ABOUT}; in a tree any sibling counts; a position after a refusal counts as drafted and not accepted",
-            f"{yes} ÷ {of}",
-        )
-        for place, (yes, of) in enumerate(by_position(trees)[:MAX_POSITIONS], 1)
+        quotient(f"acceptance_at_{n}", f"Acceptance, draft position {n}", "share", formula, yes, of, about)
+        for n, (yes, of) in enumerate(by_position(trees)[:MAX_POSITIONS], 1)
     ]
 
 
-def _bound(trace: Trace, step_tokens: Sequence[int]) -> list[Metric]:
+def _bound(trace: Trace, tokens: int, n: int) -> list[Metric]:
     """The memory-bound speed-up of a run whose draft and target have known sizes."""
-    target, n = target_role(trace), len(step_tokens)
+    target = target_role(trace)
     sizes = {record.role: record.parameters for record in trace.header.models}
     share = ratio(sizes.get("draft", 0), sizes.get(target, 0))
     if not share:
         return []
-    drafts = [other_calls(step, target) for step in trace.steps if step.tree]
-    value = memory_bound_speedup(step_tokens, drafts, share)
+    drafts = sum(other_calls(step, target) for step in trace.steps if step.tree)
+    value = memory_bound_speedup(tokens / n, drafts / n, share)
     formula = "τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters"
     about = "a model of cost, not a time: only reading the weights counts"
-    terms = f"{sum(step_tokens)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})"
+    terms = f"{tokens} ÷ {n} ÷ (1 + {share:.3f} × {drafts} ÷ {n})"
     return [derived("mbsu", "Memory-bound speed-up", value, "times", formula, about, terms, "modelled")]
 
 
-def mean_accepted(accepted: Sequence[int]) -> float | None:
-    """Mean of accepted drafts per verification step, the emitted token left out."""
-    return ratio(sum(accepted), len(accepted))
-
-
-def block_efficiency(step_tokens: Sequence[int]) -> float | None:
-    """τ: mean of the tokens that a verification writes, accepted and its own; 1 is plain decoding."""
-    return ratio(sum(step_tokens), len(step_tokens))
-
-
-def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | None:
-    """Σ accepted ÷ Σ drafted."""
-    return ratio(sum(accepted), sum(drafted))
-
-
-def memory_bound_speedup(step_tokens: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
+def memory_bound_speedup(tau: float, drafts: float, size_ratio: float) -> float:
     """τ ÷ (1 + c · draft forwards per step) with c = draft size ÷ target size."""
-    tau = block_efficiency(step_tokens)
-    return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
-
-
-def rows_per_token(step_tokens: Sequence[int], nodes: Sequence[int]) -> float | None:
-    """Verified nodes per written token."""
-    return ratio(sum(nodes), sum(step_tokens))
-
-
-def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:
-    """Verified nodes that were not accepted."""
-    return sum(nodes) - sum(accepted)
+    return tau / (1 + size_ratio * drafts)

@@ -160,13 +160,8 @@ def advised(
         seconds=(median(p.control.seconds for p in clean), median(p.ours.seconds for p in clean)) if clean else None,
         tokens=median(gained(pair.ours.trace) for pair in clean) if clean else None,
     )
-    return msgspec.structs.replace(
-        method_advice,
-        verdict=verdict_of(method_advice),
-        text=text_of(method_advice),
-        why=why_of(method_advice),
-        takes=takes_of(method_advice),
-    )
+    sentences = {"verdict": verdict_of, "text": text_of, "why": why_of, "takes": takes_of}
+    return msgspec.structs.replace(method_advice, **{name: of(method_advice) for name, of in sentences.items()})
 
 
 def _word(
@@ -234,13 +229,12 @@ def text_of(method_advice: Advised) -> str:
     tail = "The two tokens are all but tied, so rounding decides between them." if method_advice.tied else ""
     if method_advice.word == "other" and method_advice.far:
         tail = "They are not a near tie: rounding does not explain it."
-    return " ".join(part for part in (head, method_advice.parts, tail) if part)
+    return " ".join(filter(None, (head, method_advice.parts, tail)))
 
 
 def why_of(method_advice: Advised) -> str:
     """What was timed, and what a call brings against what it costs."""
-    timed = _timed(method_advice)
-    return f"{timed} {_per_call(method_advice)}" if timed else _per_call(method_advice)
+    return " ".join(filter(None, (_timed(method_advice), _per_call(method_advice))))
 
 
 def _timed(method: Advised) -> str:
@@ -279,7 +273,7 @@ def takes_of(method: Advised) -> str:
             f"{high:.2f}, derived "
             "from these seconds)."
         )
-    return " ".join(part for part in (sentence, _against(method, method.need, writes)) if part)
+    return " ".join(filter(None, (sentence, _against(method, method.need, writes))))
 
 
 def _against(method: Advised, need: float, writes: float) -> str:
@@ -325,9 +319,7 @@ def sentence_of(advice: Advice) -> str:
         )
     if "busy" in words:
         return "This machine is too busy to say whether anything helps: try again when it is quiet."
-    if some := max(
-        (method for method in advice.methods if method.word == "few"), key=lambda method: method.low or 0, default=None
-    ):
+    if some := best_of(advice, "few"):
         if _seems(some) == "helps":
             return (
                 f"{some.label} seems to help on this text here: {some.low:.2f}× to {some.high:.2f}× in "
@@ -341,13 +333,10 @@ def sentence_of(advice: Advice) -> str:
     return "None of these methods helps on this text here."
 
 
-def best_of(advice: Advice) -> Advised | None:
+def best_of(advice: Advice, word: Word = "helps") -> Advised | None:
     """The method that helps most, by the low end of its interval; None where none does."""
-    return max(
-        (method for method in advice.methods if method.word == "helps"),
-        key=lambda method: method.low or 0,
-        default=None,
-    )
+    methods = (method for method in advice.methods if method.word == word)
+    return max(methods, key=lambda method: method.low or 0, default=None)
 
 
 def worded(advice: Advice) -> Advice:

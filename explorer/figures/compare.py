@@ -103,16 +103,11 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
     """
     if trace.header.edits:
         return None
-    controls = [
-        other
-        for other in traces.values()
-        if other is not trace
-        and other.end.reason != "failed"
-        and not other.header.edits
-        and other.header.method == trace.header.baseline
-        and main_model(other) == main_model(trace)
-        and other.header.prompt_ids == trace.header.prompt_ids
-    ]
+    wanted, controls = (trace.header.baseline, main_model(trace), trace.header.prompt_ids), list[Trace]()
+    for other in traces.values():
+        same = (other.header.method, main_model(other), other.header.prompt_ids) == wanted
+        if other is not trace and same and other.end.reason != "failed" and not other.header.edits:
+            controls.append(other)
     return next((other for other in controls if same_forwards(other, trace)), controls[0] if controls else None)
 
 
@@ -267,11 +262,19 @@ def network_certificate(model: Any, control: Trace) -> Certificate | None:
     chosen = engines.network_choices(model, [*prompt, *output], len(prompt)) if output else None
     if chosen is None:
         return None
-    at, dtype = first_difference(output, chosen), main_model(control)[2]
+    return of_ids(model, control, output, chosen)
+
+
+def of_ids(model: Any, control: Trace, ours: Sequence[int], theirs: Sequence[int], asked: bool = False) -> Certificate:
+    """Hold ids of a greedy run against others. asked: the model tells the logits of both tokens where they part."""
+    at, dtype = first_difference(ours, theirs), main_model(control)[2]
     if at is None:
-        return Certificate(len(output), None, dtype=dtype)
-    ours, own = (model.tokenizer.piece(ids[at]).text for ids in (output, chosen))
-    return Certificate(len(output), at, ours, own, dtype)
+        return Certificate(len(theirs), None, dtype=dtype)
+    here, there = (model.tokenizer.piece(ids[at]).text if at < len(ids) else "" for ids in (ours, theirs))
+    tie = None
+    if asked and at < min(len(ours), len(theirs)):
+        tie = tie_behind(model, [*control.header.prompt_ids, *theirs[:at]], theirs[at], ours[at])
+    return Certificate(len(theirs), at, here, there, dtype, tie)
 
 
 @dataclass(frozen=True)

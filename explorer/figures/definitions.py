@@ -2,7 +2,7 @@
 for the player, which is given it by the page (`script`).
 
 `terms` is the formula with the numbers of one run to be put in: the names are those of
-`explorer.figures.receipts.numbers`."""
+`explorer.figures.metrics.numbers`."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ COUNTED: dict[str, list[tuple[str, str, bool]]] = {
         ("sending and drawing", "", False),
     ],
 }
-"""Group -> what is counted or not: in words, the name of its number in `receipts.numbers` ("": none), and whether it
+"""Group -> what is counted or not: in words, the name of its number in `metrics.numbers` ("": none), and whether it
 is counted. `gained`, the same as `tokens`, stands with numbers of all samples: where there are several, a receipt has
 no amounts in it, since those that are known are of the answer."""
 COUNTED["gained"] = COUNTED["tokens"]
@@ -266,7 +266,7 @@ LOST: dict[str, tuple[str, ...]] = {
     "prompt_ids": ("prompt",),
     "tokens": ("tokens", "gained"),
 }
-"""The names in `receipts.numbers` that a field which was not recorded takes away, where that is not its own name
+"""The names in `metrics.numbers` that a field which was not recorded takes away, where that is not its own name
 alone."""
 
 _AT_THE_END = {"end_tokens", "masks_left", "record_seconds", "recording_overhead", "warmup_seconds", "wall_seconds"}

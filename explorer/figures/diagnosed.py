@@ -1,9 +1,13 @@
-"""A diagnosis of a drafter in words and tables, the same for the terminal, the page and a report."""
+"""A diagnosis of a drafter in words and tables, the same for the terminal, the page and a report.
+
+A round of k drafted tokens takes T(k + 1) + D(k) seconds and writes 1 + a tokens, a of them accepted drafts; plain
+decoding takes T(1) for each. So the speed is (1 + a) T(1) / (T(k + 1) + D(k)), and it is even at the a for which that
+is 1. It is modelled: chains, one prompt at a time, and nothing else costs time."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from explorer.figures.drafting import best, lengths, needed, rate
+import msgspec
 
 MISSING = 0.2  # share of what a drafter promises at a depth, beyond which it is told
 SHOWN = 3  # candidates of each side, and first differences
@@ -119,21 +123,16 @@ def tables(diagnosis: Any) -> Iterator[Table]:
 
 
 def _depths(diagnosis: Any) -> Table:
-    return Table(
-        "By depth",
+    note = (
         "Accepted: of the drafts that came so far. The rest: the target's token in what the drafter says there, behind "
-        "the text's own tokens.",
-        ("depth", "accepted", "of those reached", "target's token first", "2nd", "3rd", "4-10", "later", "not drafted"),
-        [
-            (
-                str(depth.depth),
-                share(depth.accepted, depth.reached),
-                str(depth.reached),
-                *(share(n, depth.places) for n in depth.ranks),
-            )
-            for depth in diagnosis.depths
-        ],
+        "the text's own tokens."
     )
+    ranks = ("target's token first", "2nd", "3rd", "4-10", "later", "not drafted")
+    rows = [
+        (str(d.depth), share(d.accepted, d.reached), str(d.reached), *(share(n, d.places) for n in d.ranks))
+        for d in diagnosis.depths
+    ]
+    return Table("By depth", note, ("depth", "accepted", "of those reached", *ranks), rows)
 
 
 def _missed(diagnosis: Any) -> Table:
@@ -149,42 +148,28 @@ def _missed(diagnosis: Any) -> Table:
 
 
 def _turned(diagnosis: Any) -> Table:
-    return Table(
-        "Known slips, turned",
+    note = (
         "Log-probability (nats) that the draft gives the target's token, with the slip turned less without; the "
-        "interval has three standard errors to each side.",
-        ("slip", "gain", "from", "to", "accepted", "as it is", ""),
-        [
-            (
-                trial.label,
-                *(f"{value:+.2f}" for value in (trial.gain, trial.low, trial.high)),
-                f"{trial.accepted:.2f}",
-                f"{trial.before:.2f}",
-                STATES[trial.state],
-            )
-            for trial in diagnosis.tried
-        ],
+        "interval has three standard errors to each side."
     )
+    rows = []
+    for trial in diagnosis.tried:
+        gain = (f"{value:+.2f}" for value in (trial.gain, trial.low, trial.high))
+        rows.append((trial.label, *gain, f"{trial.accepted:.2f}", f"{trial.before:.2f}", STATES[trial.state]))
+    return Table("Known slips, turned", note, ("slip", "gain", "from", "to", "accepted", "as it is", ""), rows)
 
 
 def _costs(diagnosis: Any) -> Table:
-    return Table(
-        "What a round costs here",
+    note = (
         f"Medians on {diagnosis.cost.machine}; speed and break-even are derived from them: one prompt at a time, "
-        "chains, nothing else costs time.",
-        ("drafted", "target's call", "drafting", "accepted", "speed", "even at"),
-        [
-            (
-                str(length.k),
-                ms(length.target),
-                ms(length.draft),
-                f"{length.accepted:.2f}",
-                f"{length.speed:.2f}x",
-                f"{length.need:.2f}",
-            )
-            for length in lengths(diagnosis)
-        ],
+        "chains, nothing else costs time."
     )
+    rows: list[tuple[str, ...]] = [
+        (str(t.k), ms(t.target), ms(t.draft), f"{t.accepted:.2f}", f"{t.speed:.2f}x", f"{t.need:.2f}")
+        for t in lengths(diagnosis)
+    ]
+    columns = ("drafted", "target's call", "drafting", "accepted", "speed", "even at")
+    return Table("What a round costs here", note, columns, rows)
 
 
 STATES = {
@@ -199,12 +184,8 @@ STATES = {
 def places(diagnosis: Any) -> list[Place]:
     """The first differences of the first prompts."""
     return [
-        Place(
-            f"Prompt {parting.prompt + 1}, behind “{parting.before}”",
-            candidates(parting.target),
-            candidates(parting.draft),
-        )
-        for parting in diagnosis.partings[:SHOWN]
+        Place(f"Prompt {p.prompt + 1}, behind “{p.before}”", candidates(p.target), candidates(p.draft))
+        for p in diagnosis.partings[:SHOWN]
     ]
 
 
@@ -230,3 +211,68 @@ def _prompts(n: int) -> str:
 def candidates(some: Any) -> str:
     """Tokens with their probabilities."""
     return ", ".join(f"“{candidate.text}” {candidate.probability:.3g}" for candidate in some[:SHOWN])
+
+
+# --- what drafts of each length are worth
+
+
+class Length(msgspec.Struct, frozen=True):
+    """Drafts of k tokens. accepted: how many a round, on average; target, draft: measured seconds of the target's call
+    and of the draft; cost: of a round, in calls of one row; speed: over plain decoding; need: accepted tokens a round
+    at which both are equally fast."""
+
+    k: int
+    accepted: float
+    target: float
+    draft: float
+    cost: float
+    speed: float
+    need: float
+
+
+def lengths(diagnosis: Any, acceptance: float | None = None) -> list[Length]:
+    """For each length that was timed what it is worth; none where nothing was timed. found: an `engines.Diagnosis`;
+    acceptance: the chance of each drafted token, if it were the same at every depth; by default what was measured at
+    each depth."""
+    if diagnosis.cost is None:
+        return []
+    plain = diagnosis.cost.rows[1]
+    draft_lengths, accepted = [], 0.0
+    for k, draft in sorted(diagnosis.cost.drafts.items()):
+        accepted += _more(diagnosis, k) if acceptance is None else acceptance**k
+        target = diagnosis.cost.rows[k + 1]
+        cost = (target + draft) / plain
+        draft_lengths.append(Length(k, accepted, target, draft, cost, (1 + accepted) / cost, cost - 1))
+    return draft_lengths
+
+
+def _more(diagnosis: Any, k: int) -> float:
+    """How many of the drafts are right down to depth k, as a share."""
+    depth = next((row for row in diagnosis.depths if row.depth == k), None)
+    return depth.accepted / diagnosis.depths[0].places if depth else 0.0
+
+
+def rate(diagnosis: Any) -> float:
+    """The share of drafted tokens that are accepted, of those that a round comes to look at."""
+    reached = sum(depth.reached for depth in diagnosis.depths)
+    return sum(depth.accepted for depth in diagnosis.depths) / reached if reached else 0.0
+
+
+def best(draft_lengths: list[Length]) -> Length | None:
+    """The length with the largest modelled speed."""
+    return max(draft_lengths, key=lambda length: length.speed, default=None)
+
+
+def needed(diagnosis: Any) -> float | None:
+    """The chance of each drafted token from which on some length is faster than plain decoding; None where no chance
+    is enough."""
+    if all(length.speed <= 1 for length in lengths(diagnosis, 1.0)):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        if any(length.speed > 1 for length in lengths(diagnosis, middle)):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -39,21 +39,20 @@ CAVEAT = "in hindsight of this run, not a promise: writing earlier would have ch
 NOTHING = "nothing to show: no candidates were recorded for a position before the step that wrote it"
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """One committed position; steps are indices into `trace.steps`."""
+class Position(msgspec.Struct, frozen=True):
+    """One committed position; steps are indices into `trace.steps`. known: "other" where it was not the top guess when
+    written, "unknown" where that step has no candidates for it. delay: in model calls. earlier: the step before `since`
+    has no candidates for it, so it may have been decodable already."""
 
     position: int
-    token: int
     committed: int
-    known: Literal[
-        "since", "other", "unknown"
-    ]  # other: not the top guess when written; unknown: no candidates at that step
+    known: Literal["since", "other", "unknown"]
     since: int | None = None
-    delay: int | None = None  # model calls
-    earlier: bool = False  # the step before `since` has no candidates for it, so it may have been decodable already
+    delay: int | None = None
+    earlier: bool = False
 
 
-class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
+class Hindsight(msgspec.Struct, frozen=True):
     """What the lens shows. `looked_ahead`: some position had candidates before the step that wrote it; without that
     there is nothing to show."""
 
@@ -83,11 +82,10 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
     def columns(self) -> dict[str, object]:
         """As the player is handed it: a list for each field, of positions those that an odd thing is said of."""
         rows = self.positions
+        lists = {name: [getattr(row, name) for row in rows] for name in ("committed", "since", "delay")}
         return {
             "positions": [row.position for row in rows],
-            "committed": [row.committed for row in rows],
-            "since": [row.since for row in rows],
-            "delay": [row.delay for row in rows],
+            **lists,
             "earlier": [row.position for row in rows if row.earlier],
             "other": [row.position for row in rows if row.known == "other"],
             "never": self.never_committed,
@@ -127,39 +125,16 @@ def hindsight(trace: Trace) -> Hindsight:
         steps = guessed.get(cell, [])
         looked_ahead |= bisect_left(steps, start) < bisect_left(steps, committed)
         if since > committed:
-            known: Literal["other", "unknown"] = "other" if cell in tops[committed] else "unknown"
-            positions.append(Position(position=position, token=token, committed=committed, known=known))
+            positions.append(Position(position, committed, "other" if cell in tops[committed] else "unknown"))
         else:
-            earlier = since > start and cell not in tops[since - 1]
-            delay = used[committed] - used[since]
-            positions.append(
-                Position(
-                    position=position,
-                    token=token,
-                    committed=committed,
-                    known="since",
-                    since=since,
-                    delay=delay,
-                    earlier=earlier,
-                )
-            )
-    header, at = trace.header, {position.position for position in positions}
-    return Hindsight(
-        positions=sorted(positions, key=lambda place: place.position),
-        never_committed=sum(p not in at for p in range(len(header.prompt_ids), past.widths[-1]))
-        if header.canvas is not None
-        else 0,
-        forwards=used[-1] if used else 0,
-        enough=max(
-            (used[position.committed if position.since is None else position.since] for position in positions),
-            default=None,
-        )
-        if looked_ahead
-        else None,
-        looked_ahead=looked_ahead,
-        replaced=replaced,
-        restored=restored,
-    )
+            earlier, delay = since > start and cell not in tops[since - 1], used[committed] - used[since]
+            positions.append(Position(position, committed, "since", since, delay, earlier))
+    rows, header = sorted(positions, key=lambda row: row.position), trace.header
+    places = range(len(header.prompt_ids), past.widths[-1]) if header.canvas is not None else range(0)
+    never = len({*places} - {row.position for row in rows})
+    enough = max((used[row.committed if row.since is None else row.since] for row in rows), default=None)
+    forwards = used[-1] if used else 0
+    return Hindsight(rows, never, forwards, enough if looked_ahead else None, looked_ahead, replaced, restored)
 
 
 def replacements(trace: Trace, writes: list[tuple[int, int, str]]) -> Iterator[bool]:

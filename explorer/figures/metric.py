@@ -69,6 +69,20 @@ def derived(
     )
 
 
+def quotient(
+    name: str, label: str, unit: str, formula: str, part: int, whole: int, about: str = "", kind: Kind = "derived"
+) -> Metric:
+    """A number that is one count over another."""
+    return derived(name, label, ratio(part, whole), unit, formula, about, f"{part} ÷ {whole}", kind)
+
+
+def clocked(name: str, label: str, seconds: float | None, formula: str, where: str) -> Metric:
+    """Measured seconds."""
+    return Metric(
+        name=name, label=label, value=seconds, unit="seconds", kind="measured", formula=formula, conditions=where
+    )
+
+
 def defined(
     name: str, value: float | None, known: Mapping[str, float | str | None], where: str = "", label: str = ""
 ) -> Metric:

@@ -7,6 +7,7 @@ facts; this is the only place where they become figures.
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,13 +15,25 @@ from engines import Trace
 from explorer.figures.acceptance import tree_metrics
 from explorer.figures.board import history
 from explorer.figures.calls import other_calls, target_calls, target_role
-from explorer.figures.deciding import choice_metrics
-from explorer.figures.definitions import LOST, needs
+from explorer.figures.definitions import DEFINITIONS, LOST, needs
 from explorer.figures.hindsight import CAVEAT, coverage, hindsight
-from explorer.figures.metric import Metric, counted, defined, derived, ratio
+from explorer.figures.metric import Metric, clocked, counted, defined, derived, quotient, ratio
 from explorer.figures.samples import all_tokens, gained
 from explorer.figures.work import work
 
+HEADER = (
+    "models",
+    "machine",
+    "seed",
+    "detail",
+    "versions",
+    "started_at",
+    "warmup_seconds",
+    "params",
+    "missing",
+    "imported_from",
+)
+"""What a receipt says of a run beside its numbers."""
 OWN_TIMES = ("prompt seconds, as the server says", "generation seconds, as the server says")
 
 
@@ -148,55 +161,22 @@ def arrival_metrics(trace: Trace) -> list[Metric]:
     own = sum(time for time in times if time is not None) if any(time is not None for time in times) else None
     connected = [facts[name] for name in ("connect seconds", "TLS seconds") if name in facts]
     tokens = trace.totals.tokens
-    metrics = [
-        (
-            "first_token_seconds",
-            "Time to first token",
-            first.model_seconds,
-            "from the sent request to the first arrival",
-        ),
-        ("longest_wait", "Longest wait between arrivals", max(rest, default=None), "largest time between two arrivals"),
-        (
-            "connect_seconds",
-            "Connecting",
-            sum(connected) if connected else None,
-            "TCP handshake and TLS; not in any other time",
-        ),
-    ]
-    measured = [
-        Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
-        for n, label, v, f in metrics
-    ]
+    longest, connecting = max(rest, default=None), sum(connected) if connected else None
     between = None if "tokens" in trace.header.missing else ratio(sum(rest), tokens - 1)
-    terms = f"{sum(rest):.6f} s ÷ {tokens - 1}"
-    apart = None if own is None else max(0.0, whole - own)
-    return [
-        *measured,
-        derived(
-            "between_tokens",
-            "Time between tokens, mean",
-            between,
-            "seconds",
-            "time after the first arrival ÷ (tokens − 1)",
-            where,
-            terms,
-        ),
-        *(
-            [
-                derived(
-                    "outside_seconds",
-                    "Beside the server's own time",
-                    apart,
-                    "seconds",
-                    "waiting − (prompt + generation as the server reports them): network, queue and its web server",
-                    "the server's own times are its word; what they leave out cannot be told apart further",
-                    f"{whole:.6f} s − {own:.6f} s",
-                )
-            ]
-            if own is not None
-            else []
-        ),
+    name, formula = "Time between tokens, mean", "time after the first arrival ÷ (tokens − 1)"
+    terms, sent = f"{sum(rest):.6f} s ÷ {tokens - 1}", "from the sent request to the first arrival"
+    metrics = [
+        clocked("first_token_seconds", "Time to first token", first.model_seconds, sent, where),
+        clocked("longest_wait", "Longest wait between arrivals", longest, "largest time between two arrivals", where),
+        clocked("connect_seconds", "Connecting", connecting, "TCP handshake and TLS; not in any other time", where),
+        derived("between_tokens", name, between, "seconds", formula, where, terms),
     ]
+    if own is not None:
+        formula = "waiting − (prompt + generation as the server reports them): network, queue and its web server"
+        about = "the server's own times are its word; what they leave out cannot be told apart further"
+        name, outside, terms = "Beside the server's own time", max(0.0, whole - own), f"{whole:.6f} s − {own:.6f} s"
+        metrics.append(derived("outside_seconds", name, outside, "seconds", formula, about, terms))
+    return metrics
 
 
 def work_metrics(trace: Trace) -> list[Metric]:
@@ -204,34 +184,57 @@ def work_metrics(trace: Trace) -> list[Metric]:
     done, where = work(trace), conditions(trace)
     if len(done.rows) < 2:
         return []
-    busy = {track: done.busy(track) for track in done.rows}
-    metrics = [
-        (f"busy_{track}", f"Computing, {track}", seconds, f"time in which a call of '{track}' ran")
-        for track, seconds in busy.items()
+    busy = [
+        clocked(
+            f"busy_{track}", f"Computing, {track}", done.busy(track), f"time in which a call of '{track}' ran", where
+        )
+        for track in done.rows
     ]
+    both, terms = "time in which calls of two models ran", f"{done.shared:.6f} s ÷ {done.any:.6f} s"
+    share, formula = ratio(done.shared, done.any), "computing at once ÷ time in which any model computed"
     return [
-        *(
-            Metric(name=n, label=label, value=v, unit="seconds", kind="measured", formula=f, conditions=where)
-            for n, label, v, f in metrics
-        ),
-        derived(
-            "shared_seconds",
-            "Computing at once",
-            done.shared,
-            "seconds",
-            "time in which calls of two models ran",
-            where,
-        ),
-        derived(
-            "shared_share",
-            "Share at once",
-            ratio(done.shared, done.any),
-            "share",
-            "computing at once ÷ time in which any model computed",
-            where,
-            f"{done.shared:.6f} s ÷ {done.any:.6f} s",
-        ),
+        *busy,
+        derived("shared_seconds", "Computing at once", done.shared, "seconds", both, where),
+        derived("shared_share", "Share at once", share, "share", formula, where, terms),
     ]
+
+
+def choice_metrics(trace: Trace) -> list[Metric]:
+    """Share of each option, number of switches and parameter-weighted cost of a run that chooses; empty for any
+    other."""
+    choices = [step.choice for step in trace.steps if step.choice]
+    if not choices:
+        return []
+    seen = Counter(choice.chosen for choice in choices)
+    shown = list[Metric]()
+    for option in dict.fromkeys(option for choice in choices for option in choice.options):
+        formula = f"steps that chose '{option}' ÷ steps with a choice"
+        name, label = f"share_{option}", f"Share of {option}"
+        shown.append(quotient(name, label, "share", formula, seen[option], len(choices)))
+    switched = sum(choice.switched for choice in choices)
+    shown.append(counted("switches", "Switches", switched, "steps at which the choice changed"))
+    cost = weighted_cost(trace)
+    if cost is not None:
+        formula = "Σ over roles (forwards × parameters) ÷ ((tokens + end mark) × parameters of the largest model)"
+        note = (
+            "1 is the largest model alone, one token per forward; as in the paper, reading missed tokens after a "
+            "switch is not weighed: see positions computed and the seconds for it"
+        )
+        shown.append(derived("weighted_cost", "Parameter-weighted cost", cost, "ratio", formula, note, kind="modelled"))
+    return shown
+
+
+def weighted_cost(trace: Trace) -> float | None:
+    """Forwards weighted by parameters, against the largest model alone; None where sizes are unknown or there is one
+    model."""
+    sizes = {record.role: record.parameters for record in trace.header.models}
+    if len(sizes) < 2 or not all(sizes.values()):
+        return None
+    sums = trace.totals
+    return ratio(
+        sum(n * sizes.get(role, 0) for role, n in sums.forwards_by_role.items()),
+        (sums.tokens + sums.end_tokens) * max(sizes.values()),
+    )
 
 
 def hindsight_metrics(trace: Trace) -> list[Metric]:
@@ -242,27 +245,11 @@ def hindsight_metrics(trace: Trace) -> list[Metric]:
     about = f"{CAVEAT}; {coverage(lens)}"
     since = "model calls from the step since which the final token stayed the top guess to the step that wrote it"
     formula = "model calls until every final token was written, or was the top guess and stayed it ÷ all model calls"
+    mean, most, name = f"mean of {since}", f"largest number of {since}", "Model calls that were enough"
     return [
-        derived(
-            "commit_delay_mean", "Delay of writing, mean", lens.mean_delay, "model calls", f"mean of {since}", about
-        ),
-        derived(
-            "commit_delay_max",
-            "Delay of writing, longest",
-            lens.max_delay,
-            "count",
-            f"largest number of {since}",
-            about,
-        ),
-        derived(
-            "forwards_enough",
-            "Model calls that were enough",
-            ratio(lens.enough, lens.forwards),
-            "share",
-            formula,
-            about,
-            f"{lens.enough} ÷ {lens.forwards}",
-        ),
+        derived("commit_delay_mean", "Delay of writing, mean", lens.mean_delay, "model calls", mean, about),
+        derived("commit_delay_max", "Delay of writing, longest", lens.max_delay, "count", most, about),
+        quotient("forwards_enough", name, "share", formula, lens.enough, lens.forwards, about),
     ]
 
 
@@ -274,3 +261,27 @@ def conditions(trace: Trace) -> str:
         return f"as {trace.header.imported_from} has it; machine not recorded"
     models = "; ".join(f"{m.name} {m.dtype} on {m.device}, {m.threads} threads" for m in trace.header.models)
     return f"{trace.header.machine}; {models}; batch 1, recorded at detail '{trace.header.detail}'"
+
+
+# --- receipts: how a number on screen was obtained; the player composes the text (assets/client/player/receipt.js)
+
+
+def facts(trace: Trace) -> dict[str, Any]:
+    """What every receipt of a run shares: the numbers that formulas and counts are filled with, and the conditions of
+    the run."""
+    header = {name: msgspec.to_builtins(getattr(trace.header, name)) for name in HEADER}
+    return {"numbers": numbers(trace), "header": header}
+
+
+def receipt(metric: Metric) -> dict[str, Any]:
+    """One number of a run for the page's tables."""
+    known = DEFINITIONS.get(metric.name)
+    return {
+        "label": metric.label,
+        "kind": metric.kind,
+        "value": metric.shown,
+        "formula": metric.formula,
+        "terms": metric.terms,
+        "counts": known.counts if known and not metric.absent else [],
+        "note": known.note if known and not metric.absent else metric.conditions,
+    }

@@ -9,6 +9,8 @@ what passes between two steps is recording and sending, which no second of a run
 are taken: none that was made behind it, for the record alone, and no part of a call ("target: G") as one of its own."""
 
 from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple
 
 from engines import Header, Step, Trace
 
@@ -16,12 +18,13 @@ Spell = tuple[float, float]
 AT_ONCE = "at once"  # beside the tracks of a step
 
 
-class Work:
+class Work(NamedTuple):
     """Spells [from, to) in seconds by lane; `seconds`: where the run ends on the same clock; at_once: when two lanes or
     more computed."""
 
-    def __init__(self, rows: dict[str, list[Spell]], seconds: float, at_once: list[Spell]) -> None:
-        self.rows, self.seconds, self.at_once = rows, seconds, at_once
+    rows: dict[str, list[Spell]]
+    seconds: float
+    at_once: list[Spell]
 
     def busy(self, track: str) -> float:
         """Seconds in which this lane computed."""
@@ -30,15 +33,12 @@ class Work:
     @property
     def any(self) -> float:
         """Seconds in which one lane or more computed."""
-        return _sum(lasting(self._all(), 1))
+        return _sum(lasting(chain(*self.rows.values()), 1))
 
     @property
     def shared(self) -> float:
         """Seconds in which two lanes or more computed."""
         return _sum(self.at_once)
-
-    def _all(self) -> list[Spell]:
-        return [spell for row in self.rows.values() for spell in row]
 
 
 def work(trace: Trace) -> Work:
@@ -70,7 +70,7 @@ def of_step(step: Step, at: float) -> dict[str, list[Spell]]:
             continue  # made behind the step, for the record alone; or a part of another track's call
         mine.setdefault(call.track, []).append((call.start + shift, call.end + shift))
     rows = {track: lasting(spells, 1) for track, spells in mine.items()}
-    once = lasting((spell for row in rows.values() for spell in row), 2)
+    once = lasting(chain(*rows.values()), 2)
     return rows | ({AT_ONCE: once} if once else {})
 
 

@@ -10,17 +10,7 @@ from typing import Any
 
 from explorer.importers import sglang, vllm
 from explorer.importers.build import Table, finite, packed, part, step, words
-from explorer.importers.choices import (
-    MOST,
-    Token,
-    entry,
-    named,
-    named_one,
-    number,
-    numbered,
-    row,
-    spoken,
-)
+from explorer.importers.choices import MOST, Token, entry, named, named_one, number, numbered, row, spoken
 from explorer.importers.endings import failure
 
 MAX_TOP = 20  # most likely tokens of one place
@@ -157,11 +147,8 @@ class Llama(Format):
 
     def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
         probabilities, text = body.get("completion_probabilities"), words(body.get("content"))
-        tokens = (
-            [named_one(token) for token in probabilities[:MOST] if isinstance(token, dict)]
-            if isinstance(probabilities, list)
-            else []
-        )
+        listed = probabilities[:MOST] if isinstance(probabilities, list) else []
+        tokens = [named_one(token) for token in listed if isinstance(token, dict)]
         ids = body.get("tokens")
         if not tokens and isinstance(ids, list) and len(ids) == 1 and text:
             tokens = [row([None, ids[0], text])]
@@ -202,17 +189,13 @@ class SGLang(Format):
         tops = tops[-len(rows) :] if isinstance(tops, list) and rows else []
         tokens = [row(raw) for raw in rows]
         for token, top in zip(tokens, tops, strict=len(tops) == len(tokens)):
-            candidates = [row(raw) for raw in top[:MOST]] if isinstance(top, list) else []
-            token.top = [
-                (candidate.text, candidate.id, candidate.p) for candidate in candidates if candidate.p is not None
-            ]
+            likely = [row(raw) for raw in top[:MOST]] if isinstance(top, list) else []
+            token.top = [(other.text, other.id, other.p) for other in likely if other.p is not None]
         why, error = sglang.ended(meta)
         return Event(text, tokens, why, finite(sglang.reported(meta)) if why else {}, error=error)
 
 
-FORMATS: dict[str, type[Format]] = {
-    format_class.name: format_class for format_class in (Chat, Completions, Llama, SGLang)
-}
+FORMATS: dict[str, type[Format]] = {kind.name: kind for kind in (Chat, Completions, Llama, SGLang)}
 
 
 def reported(body: Mapping[str, Any]) -> dict[str, float]:

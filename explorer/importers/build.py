@@ -2,11 +2,11 @@
 as tokens are named."""
 
 import base64
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from engines import SCHEMA_VERSION, Trace, TraceError, read_trace, visible
 
@@ -82,17 +82,17 @@ def step(index: int, **groups: Any) -> dict[str, Any]:
 
 
 def trace(
-    *,
     source: str,
     title: str,
-    model: str,
-    prompt: str,
     steps: Sequence[dict[str, Any]],
     table: Table,
     output_ids: Sequence[int],
     text: str,
     missing: Iterable[str],
     about: str,
+    *,
+    model: str = "",
+    prompt: str = "",
     unknown: Iterable[str] = (*UNTIMED, "seed", "prompt_ids"),
     end: Mapping[str, Any] = {},
     **more: Any,
@@ -142,10 +142,8 @@ def as_reported(tokens: Sequence[int]) -> dict[str, Any]:
 
 def packed(rows: Sequence[Sequence[float]], dtype: Literal["i4", "f4"]) -> dict[str, Any]:
     """Rows of equal length as a trace holds a numeric array: ids as i4, probabilities as f4."""
-    flat = [number for row in rows for number in row]
-    data = struct.pack(f"<{len(flat)}{'i' if dtype == 'i4' else 'f'}", *flat)
-    shape = [len(rows), len(rows[0]) if rows else 0]
-    return {"dtype": dtype, "shape": shape, "data": base64.b64encode(data).decode("ascii")}
+    array = np.array(rows, f"<{dtype}").reshape(len(rows), len(rows[0]) if rows else 0)
+    return {"dtype": dtype, "shape": array.shape, "data": base64.b64encode(array.tobytes()).decode("ascii")}
 
 
 def convert(body: Any, kind: Any, what: str) -> Any:

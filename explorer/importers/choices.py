@@ -166,10 +166,8 @@ def fed(tokens: Sequence[Token], bodies: Sequence[Mapping[str, Any]], several: b
     where they are more than were written. Raises TraceError where the answer does not say how many those are."""
     begins = len(tokens) > 1 and tokens[0].p is None and any(token.p is not None for token in tokens)
     completion, prompt = None if several else last_count(bodies, "completion_tokens"), _prompt(bodies)
-    ids = (
-        0 if several else sum(len(_list(first_choice(body).get("token_ids"))) for body in bodies)
-    )  # of what was written
-    if ids:
+    ids = 0 if several else sum(len(_list(first_choice(body).get("token_ids"))) for body in bodies)
+    if ids:  # of what was written
         completion, prompt = completion or ids, len(tokens) - ids if prompt is None else prompt
     if prompt is not None and completion is not None and len(tokens) == prompt + completion:
         return prompt

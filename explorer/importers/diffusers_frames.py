@@ -69,11 +69,8 @@ def read(body: Any) -> Trace:
     for index, frame in enumerate(recording.frames):
         for token in frame.ids:
             if token >= 0:
-                table.known(
-                    token,
-                    "[MASK]" if token == mask else recording.vocab.get(str(token), f"‹token {token}›"),
-                    special=token == mask,
-                )
+                text = "[MASK]" if token == mask else recording.vocab.get(str(token), f"‹token {token}›")
+                table.known(token, text, special=token == mask)
         groups, kept, gone = board_changes(before, frame.ids, mask), list[int](), 0
         if redrawn:
             gone = sum(frame.ids[place] != before[place] for place in stood)
@@ -87,18 +84,19 @@ def read(body: Any) -> Trace:
     output = [token for token in before if token >= 0]
     text = "".join(table.pieces[token]["text"] for token in output if token != mask).strip()
     params = {name: value for name in ("gen_length", "block_length") if (value := getattr(recording, name)) is not None}
+    about = f"{recording.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
+    about += ". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""
     return trace(
-        source=SOURCE,
-        title=recording.label or "Discrete diffusion",
+        SOURCE,
+        recording.label or "Discrete diffusion",
+        steps,
+        table,
+        output,
+        text,
+        ["end_marks", "tokens"],
+        about,
         model=recording.model_id,
         prompt=recording.prompt,
-        steps=steps,
-        table=table,
-        output_ids=output,
-        text=text,
-        missing=["end_marks", "tokens"],
-        about=f"{recording.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
-        + (". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""),
         params=params,
         **({} if mask is None else {"mask_id": mask, "canvas": width}),
     )

@@ -10,14 +10,7 @@ from typing import Any
 from engines import Trace, TraceError, texts
 from explorer.importers.answers import Chat, Completions, Event, Format, Llama, SGLang, step_of
 from explorer.importers.build import MAX_STEPS, MAX_TOKENS, OWN_NUMBERS, Table, part, trace
-from explorer.importers.choices import (
-    SEVERAL,
-    behind,
-    beside,
-    fed,
-    first_choice,
-    last_count,
-)
+from explorer.importers.choices import SEVERAL, behind, beside, fed, first_choice, last_count
 from explorer.importers.endings import ending, failure, finished
 from explorer.importers.events import DONE, Lines, decoded
 
@@ -83,20 +76,23 @@ def read(text: Any) -> Trace:
     notes = ["One step stands for the whole answer: it was not streamed."] if whole else []
     notes += [SEVERAL] * several + [finished(finish)] * bool(finish)
     notes += [note] if (note := beside([name for event in events for name in event.beside])) else []
-    reason, message = ending(finish or _closed(saved), error)
+    steps[-1] |= {"note": " ".join(notes)} if notes else {}
+    about = "read from a saved answer; only what the server reported is here"
+    about += "; its text begins with what was fed, which is not shown as written" if prompt else ""
+    text = "".join(event.text for event in events).strip().encode("utf-8", "replace").decode()
+    missing = ["end_marks", *absent, *(["steps"] if whole else []), "params"]
     return trace(
-        source=SOURCE,
-        title="Saved answer",
+        SOURCE,
+        "Saved answer",
+        steps,
+        table,
+        table.ids(output),
+        text,
+        missing,
+        about,
         model=next((event.model for event in events if event.model), ""),
         prompt=prompt.encode("utf-8", "replace").decode(),
-        steps=[*steps[:-1], steps[-1] | ({"note": " ".join(notes)} if notes else {})],
-        table=table,
-        output_ids=table.ids(output),
-        text="".join(event.text for event in events).strip().encode("utf-8", "replace").decode(),
-        missing=["end_marks", *absent, *(["steps"] if whole else []), "params"],
-        about="read from a saved answer; only what the server reported is here"
-        + ("; its text begins with what was fed, which is not shown as written" if prompt else ""),
-        end={"reason": reason, "message": message},
+        end=dict(zip(("reason", "message"), ending(finish or _closed(saved), error), strict=True)),
     )
 
 

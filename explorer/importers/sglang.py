@@ -16,8 +16,8 @@ from engines import Trace, TraceError
 from explorer.importers.build import MAX_TOKENS, Table, as_reported, finite, part, step, trace, words
 from explorer.importers.choices import Token, first_choice, number, row, token_id
 from explorer.importers.endings import BROKEN, complaint, ending, finished
+from explorer.importers.vllm import RESPONSE, first, ids_of, lost, name_tokens, output_of
 from explorer.importers.vllm import ended as choice_ended
-from explorer.importers.vllm import first, ids_of, lost, name_tokens, output_of
 
 SOURCE = "SGLang's response statistics"
 NAMES = {
@@ -66,19 +66,10 @@ def read(body: Any) -> Trace:
     if why:
         end, sentences = dict(zip(("reason", "message"), ending(why, error), strict=True)), [*sentences, finished(why)]
     note = " ".join([note, *sentences])
-    return trace(
-        source=SOURCE,
-        title="SGLang · speculative decoding",
-        model=words(response.get("model")),
-        prompt="",
-        steps=[step(0, facts=facts, note=note, **({"commits": commits} if numbers else {}))],
-        table=table,
-        output_ids=table.ids(numbers),
-        text=text,
-        missing=[*lost(tokens, count), "steps", "params"],
-        about="read from a response; only what the server reported is here",
-        end=end,
-    )
+    steps = [step(0, facts=facts, note=note, **({"commits": commits} if numbers else {}))]
+    title, model, missing = "SGLang · speculative decoding", words(response.get("model")), lost(tokens, count)
+    missing += ["steps", "params"]
+    return trace(SOURCE, title, steps, table, table.ids(numbers), text, missing, RESPONSE, model=model, end=end)
 
 
 def ended(meta: Mapping[str, Any]) -> tuple[str, str]:
@@ -104,12 +95,8 @@ def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token
     rows = meta.get("output_token_logprobs")
     tokens, text = output_of(response)
     text = words(response.get("text")) or text
-    if (
-        isinstance(rows, list)
-        and rows
-        and len(rows) <= MAX_TOKENS
-        and all(isinstance(r, list) and len(r) >= 2 and token_id(r[1]) is not None for r in rows)
-    ):
+    rows = rows if isinstance(rows, list) and len(rows) <= MAX_TOKENS else []
+    if rows and all(isinstance(r, list) and len(r) >= 2 and token_id(r[1]) is not None for r in rows):
         tokens = [row(raw) for raw in rows]
         if not all(len(raw) > 2 and isinstance(raw[2], str) for raw in rows):
             for token in tokens:

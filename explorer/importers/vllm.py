@@ -44,6 +44,7 @@ from explorer.importers.choices import (
 )
 from explorer.importers.endings import ending, failure, finished
 
+RESPONSE = "read from a response; only what the server reported is here"
 SOURCE = "vLLM's per-request speculative metrics"
 Count = Annotated[int, Meta(ge=0, le=10**9)]
 TIMES = ("time_to_first_token_ms", "generation_time_ms", "queue_time_ms", "mean_itl_ms", "tokens_per_second")
@@ -88,19 +89,9 @@ def read(body: Any) -> Trace:
         note = "One step stands for the whole request: the record has totals, not the order of its steps."
         steps = [step(0, facts=totals(record) | times, **_reported(tokens, note))]
     steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *sentences]).strip()
-    return trace(
-        source=SOURCE,
-        title="vLLM · speculative decoding",
-        model=words(body.get("model")),
-        prompt="",
-        steps=steps,
-        table=table,
-        output_ids=table.ids(tokens),
-        text=text,
-        missing=[*missing, "params"],
-        about="read from a response; only what the server reported is here",
-        end=end,
-    )
+    title, about, missing = "vLLM · speculative decoding", RESPONSE, [*missing, "params"]
+    model = words(body.get("model"))
+    return trace(SOURCE, title, steps, table, table.ids(tokens), text, missing, about, model=model, end=end)
 
 
 def totals(record: Speculation) -> dict[str, float]:
@@ -184,9 +175,8 @@ def _steps(record: Speculation, tokens: list[int], table: Table) -> list[dict[st
     for index, (kept, proposed) in enumerate(zip(accepted, drafted, strict=True)):
         gained = tokens[place + 1 : place + kept + 2] if placed else [table.unknown] * (kept + 1)
         cut = kept + 1 - len(gained)
-        groups: dict[str, Any] = {
-            "tree": _chain(place, kept, proposed, tokens[place] if placed else table.unknown, gained, table.unknown)
-        }
+        root = tokens[place] if placed else table.unknown
+        groups: dict[str, Any] = {"tree": _chain(place, kept, proposed, root, gained, table.unknown)}
         if placed:
             first = [] if index else [place]
             at = [*first, *range(place + 1, place + 1 + len(gained))]

@@ -47,7 +47,7 @@ PHRASES = {
     "engines/models/gguf/trial.py": ("_end",),
     "engines/models/loading/zoo.py": ("_not_yet",),
     "explorer/bench/chosen.py": ("reason",),
-    "explorer/bench/quality.py": ("rows", "against_curve"),
+    "explorer/bench/quality.py": ("rows", "against_curve", "declared"),
     "explorer/bench/classes.py": ("rows", "_verdict"),
 }
 """Functions whose texts stand in a place of an error that another one raises, or head and fill a table of the page."""

@@ -8,7 +8,7 @@ from typing import Any
 from engines import Trace
 from explorer.bench import grid
 from explorer.bench.quality import Point
-from explorer.figures.curves import confidence_by_step, growth
+from explorer.figures.clock import confidence_by_step, growth
 from explorer.figures.names import name_of
 from explorer.page.tables import labelled
 

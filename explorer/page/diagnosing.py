@@ -11,7 +11,7 @@ import engines
 from engines import UserError
 from explorer.export.diagnosis import diagnosis_page
 from explorer.figures import diagnosed
-from explorer.figures.drafting import rate
+from explorer.figures.diagnosed import rate
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, refusals, say, status, until

@@ -24,11 +24,10 @@ from explorer.figures.compare import (
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.handed import of_pairs
 from explorer.figures.metric import Metric
-from explorer.figures.metrics import measure
+from explorer.figures.metrics import facts, measure, receipt
 from explorer.figures.metrics import numbers as numbers_of
 from explorer.figures.names import apart, name_of, title_of
 from explorer.figures.noise import too_busy
-from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.parts import fresh
 from explorer.papers.tables import Table

@@ -32,9 +32,8 @@ class Papers:
 
     def recordings(self) -> list[Recording]:
         """What the gallery records, by id."""
-        return sorted(
-            (recording for paper in self.all() for recording in paper.gallery), key=lambda recording: recording.id
-        )
+        every = (recording for paper in self.all() for recording in paper.gallery)
+        return sorted(every, key=lambda recording: recording.id)
 
 
 def folders() -> tuple[Path, ...]:
@@ -113,19 +112,12 @@ def sentence() -> str:
     papers, n = read().papers, counts()
     planned = ", ".join(paper.name for paper in papers if paper.state == "planned")
     partly = "; ".join(f"{paper.name} ({_lower(paper.missing)})" for paper in papers if paper.state == "partly")
-    more = (
-        f" {_words(n['partly']).capitalize()} more {'is' if n['partly'] == 1 else 'are'} in partly: "
-        f"{partly.rstrip('.)')})."
-        if partly
-        else ""
-    )
+    is_or_are = "is" if n["partly"] == 1 else "are"
+    more = f" {_words(n['partly']).capitalize()} more {is_or_are} in partly: {partly.rstrip('.)')})." if partly else ""
     if n["works"] == len(papers):
         return f"The methods of {len(papers)} papers run here. {rests_on(papers)}"
-    return (
-        f"Of the {len(papers)} papers {_words(n['works'])} work.{more}"
-        + (f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else "")
-        + f" {rests_on(papers)}"
-    )
+    more += f" {_words(n['planned']).capitalize()} are planned and not in yet: {planned}." if planned else ""
+    return f"Of the {len(papers)} papers {_words(n['works'])} work.{more} {rests_on(papers)}"
 
 
 def rests_on(papers: Sequence[Paper]) -> str:
@@ -145,12 +137,8 @@ def tally() -> str:
     total = sum(n.values())
     if n["works"] == total:
         return f"The methods of {total} papers run here, each with what it rests on"
-    phrases = {
-        "works": f"{n['works']} work here",
-        "partly": f"{n['partly']} partly",
-        "planned": f"{n['planned']} planned",
-    }
-    return f"{total} papers: {', '.join(text for state, text in phrases.items() if n[state])}"
+    phrases = {"works": "work here", "partly": "partly", "planned": "planned"}
+    return f"{total} papers: {', '.join(f'{n[state]} {text}' for state, text in phrases.items() if n[state])}"
 
 
 def _lower(text: str) -> str:

@@ -27,13 +27,18 @@ def cards(folder: str) -> dict[str, dict[str, Any]]:
     return {path.parent.name: msgspec.json.decode(path.read_bytes()) for path in paths}
 
 
+def per_call(card: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """What a card says of tokens per call of the target, and of how many prompts; "" where it does not say it."""
+    calls = dict(card.get("held_out", {}).get("tokens_per_target_call", {}))
+    prompts = re.search(r"\d+", str(calls.pop("asked", "")))
+    return calls, prompts[0] if prompts else ""
+
+
 def calls() -> Iterator[Measured]:
     """Tokens per model call of the trained drafters, a row for each setting that its card measured."""
     rows: list[list[Cell]] = []
     for name, card in cards("parts").items():
-        calls = dict(card.get("held_out", {}).get("tokens_per_target_call", {}))
-        asked = calls.pop("asked", "")
-        at = re.search(r"\d+", asked)
+        calls, prompts = per_call(card)
         cost = {key.removesuffix(COST): value for key, value in calls.items() if key.endswith(COST)}
         ends = {key.removesuffix(ENDS): value for key, value in calls.items() if key.endswith(ENDS)}
         phrases = [
@@ -45,21 +50,16 @@ def calls() -> Iterator[Measured]:
         ]
         if phrases:
             made = [card["machine"].partition(", cpu")[0], card["date"], f"`{card['command']}`"]
-            rows.append([f"`{name}`", "; ".join(phrases), at[0] if at else "–", *made])
-    yield Measured(
-        "Tokens per model call, by the cards",
-        "",
-        "Float32; machine, date and command in each row",
-        "",
-        ["part", "tokens per model call", "prompts", "machine", "date", "command"],
-        rows,
-        "held-out prompts of the text cache, temperature 0, the call that reads the prompt counted",
-        [
-            "Other methods in a row are controls on the same prompts. Intervals are about ±0.2 with 40 prompts and "
-            "wider with twelve, which rank nothing.",
-            "Layer-rows are per token and leave out heads and EAGLE's layer. This is one model and its tasks.",
-        ],
-    )
+            rows.append([f"`{name}`", "; ".join(phrases), prompts or "–", *made])
+    where = "Float32; machine, date and command in each row"
+    columns = ["part", "tokens per model call", "prompts", "machine", "date", "command"]
+    sample = "held-out prompts of the text cache, temperature 0, the call that reads the prompt counted"
+    notes = [
+        "Other methods in a row are controls on the same prompts. Intervals are about ±0.2 with 40 prompts and wider "
+        "with twelve, which rank nothing.",
+        "Layer-rows are per token and leave out heads and EAGLE's layer. This is one model and its tasks.",
+    ]
+    yield Measured("Tokens per model call, by the cards", "", where, "", columns, rows, sample, notes)
 
 
 def domains() -> Iterator[Measured]:
@@ -75,19 +75,13 @@ def domains() -> Iterator[Measured]:
             span = f"{min(foreign):.2f} to {max(foreign):.2f}" if foreign else "–"
             rows.append([domain, *(round(x, 2) for x in (losses["dense"], *(losses["own"][s] for s in shares))), span])
         router = held["router"]
-        yield Measured(
-            f"Read-ME: nats per token of {card['name']}",
-            card["command"],
-            card["machine"],
-            card["date"],
-            ["domain", "all channels", *(f"own expert, {float(s):.0%}" for s in shares), "another's, 50 %"],
-            rows,
-            f"{held['texts']} held-out texts; untuned",
-            [
-                f"The router agrees with the labels on {router['agreement']:.1%} of the tokens; the most common expert "
-                f"alone would on {router['most_common_alone']:.1%}. So few texts do not rank close shares.",
-            ],
+        columns = ["domain", "all channels", *(f"own expert, {float(s):.0%}" for s in shares), "another's, 50 %"]
+        note = (
+            f"The router agrees with the labels on {router['agreement']:.1%} of the tokens; the most common expert "
+            f"alone would on {router['most_common_alone']:.1%}. So few texts do not rank close shares."
         )
+        title, sample = f"Read-ME: nats per token of {card['name']}", f"{held['texts']} held-out texts; untuned"
+        yield Measured(title, *_origin(card), columns, rows, sample, [note])
 
 
 def vision() -> Iterator[Measured]:
@@ -134,15 +128,13 @@ def reader() -> Iterator[Measured]:
         [title, *(round(100 * card[key][part], 1) for part in PARTS)]
         for title, key in (("words", "held_out_words"), ("letters by chance", "letters_by_chance"))
     ]
-    yield Measured(
-        "A word in one pass and letter by letter (CPPD)",
-        card["command"],
-        card["machine"],
-        card["date"],
-        ["text", *(f"{part.replace('_', ' ')}, %" for part in PARTS)],
-        rows,
-        f"{card['held_out_words']['number']} held-out words of `tiny-reader`, all distortions by chance",
-    )
+    title, columns = "A word in one pass and letter by letter (CPPD)", [f"{p.replace('_', ' ')}, %" for p in PARTS]
+    sample = f"{card['held_out_words']['number']} held-out words of `tiny-reader`, all distortions by chance"
+    yield Measured(title, *_origin(card), ["text", *columns], rows, sample)
+
+
+def _origin(card: dict[str, Any]) -> tuple[str, str, str]:
+    return card["command"], card["machine"], card["date"]
 
 
 # --- trainings
@@ -164,11 +156,8 @@ def trainings(folder: str) -> list[list[str | Link]]:
 
 
 def _count(value: Any) -> str:
-    if isinstance(value, dict):  # of tokens by split
-        value = value.get("train")
-    if not value:
-        return "–"
-    return f"{value:,}"
+    number = value.get("train") if isinstance(value, dict) else value  # of tokens by split
+    return f"{number:,}" if number else "–"
 
 
 def reached(card: dict[str, Any]) -> str:
@@ -188,9 +177,7 @@ def _mean(values: dict[str, float]) -> float:
 
 def _first(rank: list[Any]) -> str:
     """Of the first guess; of several widths, exits or windows the least and the most."""
-    values = [
-        share[0] if isinstance(share, list) else share for share in (rank if isinstance(rank[0], list) else rank[:1])
-    ]
+    values = [share[0] for share in rank] if isinstance(rank[0], list) else rank[:1]
     return f"first guess right {_span(values)}"
 
 

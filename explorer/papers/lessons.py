@@ -132,10 +132,7 @@ def _lane(trace: Trace, claim: LaneClaim, here: int) -> Iterator[tuple[str, Any,
     values = lane.values.array() if lane else np.array([])
     index = offset + claim.at - lane.start if lane else -1
     value = float(values[index]) if 0 <= index < len(values) else float("nan")
-    if claim.above is not None:
-        yield f"{claim.lane} at {claim.at} of {value:.3f} above {claim.above}", True, value > claim.above - ROUNDED
-    if claim.below is not None:
-        yield f"{claim.lane} at {claim.at} of {value:.3f} below {claim.below}", True, value < claim.below + ROUNDED
+    yield from _between(f"{claim.lane} at {claim.at}", value, claim, ROUNDED)
 
 
 def _choice(step: Step, claim: ChoiceClaim) -> Iterator[tuple[str, Any, Any]]:
@@ -144,7 +141,13 @@ def _choice(step: Step, claim: ChoiceClaim) -> Iterator[tuple[str, Any, Any]]:
         if getattr(claim, name) is not None:
             yield f"choice {name}", getattr(claim, name), getattr(made, name, None)
     value = made.value if made and made.value is not None else float("nan")
+    yield from _between("deciding value", value, claim)
+
+
+def _between(
+    what: str, value: float, claim: LaneClaim | ChoiceClaim, slack: float = 0.0
+) -> Iterator[tuple[str, Any, Any]]:
     if claim.above is not None:
-        yield f"deciding value of {value:.3f} above {claim.above}", True, value > claim.above
+        yield f"{what} of {value:.3f} above {claim.above}", True, value > claim.above - slack
     if claim.below is not None:
-        yield f"deciding value of {value:.3f} below {claim.below}", True, value < claim.below
+        yield f"{what} of {value:.3f} below {claim.below}", True, value < claim.below + slack

@@ -3,7 +3,7 @@ beside weights, and of the records in `assets/measured`, which hold what was mea
 
 Every table names its command, machine and date; rows made of cards name their own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,6 +17,7 @@ from explorer.papers.tables import Cell, Measured, of_lines
 
 RECORDS = ASSETS / "measured"
 FIRST = ("method", "median class", "95 %", "tokens/forward", "same text", "verdict")  # then each class of prompts
+COUNTED = "counted, on any machine"
 MERGED = "2026-11-28"  # from then on layers of Llama's family run in few calls
 OLDER = (
     "Measured before the layers ran in few calls: a forward of one row, which is greedy's, has gained more since than "
@@ -34,6 +35,13 @@ def tables() -> dict[str, list[Measured]]:
     return by_title
 
 
+def of_record(
+    record: Any, title: str, machine: str, lines: Iterable[dict[str, Any]], sample: str, notes: Sequence[str] = ()
+) -> Measured:
+    """Lines of a record that says what was typed, and when."""
+    return Measured(title, record.command, machine, record.date, **of_lines(lines), sample=sample, notes=[*notes])
+
+
 def _bench() -> Iterator[Measured]:
     plain, invariant = classes.recorded(), classes.recorded(classes.ROW_INVARIANT)
     for bench in (*sorted(plain, key=lambda bench: bench.max_new_tokens), *invariant):
@@ -48,15 +56,11 @@ def _bench() -> Iterator[Measured]:
                 "greedy's."
             )
         costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in bench.row_seconds.items())
-        yield Measured(
-            f"{bench.max_new_tokens} new tokens on {main.name}{how}",
-            bench.command,
-            f"{bench.machine}, {main.dtype}",
-            bench.date,
-            **of_lines({key: line[key] for key in (*FIRST, *line)} for line in classes.rows(bench)),
-            sample="tokens per second over greedy's in the same process, the prompt's forward included",
-            notes=[classes.LEGEND, texts, f"A forward took {costs}.", *([OLDER] if bench.date < MERGED else [])],
-        )
+        title = f"{bench.max_new_tokens} new tokens on {main.name}{how}"
+        lines = ({key: line[key] for key in (*FIRST, *line)} for line in classes.rows(bench))
+        sample = "tokens per second over greedy's in the same process, the prompt's forward included"
+        notes = [classes.LEGEND, texts, f"A forward took {costs}.", *([OLDER] if bench.date < MERGED else [])]
+        yield of_record(bench, title, f"{bench.machine}, {main.dtype}", lines, sample, notes)
 
 
 def _certified() -> Iterator[Measured]:
@@ -72,36 +76,26 @@ def _certified() -> Iterator[Measured]:
             }
             for row in (*record.kept, *record.network)
         ]
-        yield Measured(
+        title, where = (
             f"Lossless methods on {record.model.name}, token by token",
-            record.command,
             f"{record.machine}, {record.model.dtype}",
-            record.date,
-            **of_lines(lines),
-            sample="bundled prompts, temperature 0",
         )
+        yield of_record(record, title, where, lines, "bundled prompts, temperature 0")
 
 
 def _sweeps() -> Iterator[Measured]:
     for sweep in quality.recorded():
         apart = grid.apart(sweep.points)
-        yield Measured(
-            f"Quality against forwards on {sweep.model.name}{f', by {apart}' if apart else ''}",
-            sweep.command,
-            "counted, on any machine",
-            sweep.date,
-            **of_lines(quality.rows(sweep.points)),
-            sample=f"{sweep.points[0].tried} held-out prompts of {len(sweep.tasks)} tasks, answers checked exactly",
-            notes=[quality.LEGEND.replace("\n", " "), "*Sweeps* has the figure."],
-        )
+        title = f"Quality against forwards on {sweep.model.name}{f', by {apart}' if apart else ''}"
+        sample = f"{sweep.points[0].tried} held-out prompts of {len(sweep.tasks)} tasks, answers checked exactly"
+        notes = [quality.LEGEND.replace("\n", " "), "*Sweeps* has the figure."]
+        yield of_record(sweep, title, COUNTED, quality.rows(sweep.points), sample, notes)
 
 
 def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
     """Of the whole board in random order, drawn at temperature 1."""
-    whole = [
-        point for point in part.points if point.setting.order == parallelbench.VALUE_FREE and point.setting.blocks == 1
-    ]
-    return [point for point in whole if point.setting.sampled and point.setting.per_forward]
+    drawn = [point for point in part.points if point.setting.sampled and point.setting.per_forward]
+    return [x for x in drawn if x.setting.order == parallelbench.VALUE_FREE and x.setting.blocks == 1]
 
 
 def _parallel() -> Iterator[Measured]:
@@ -116,55 +110,43 @@ def _parallel() -> Iterator[Measured]:
             for point in parallel_points(part)
         ]
         if lines:
-            yield Measured(
-                f"ParallelBench: several tokens at once on {part.model.name}",
-                part.command,
-                "counted, on any machine",
-                part.date,
-                **of_lines(lines),
-                sample=f"{part.prompts} prompts of each task, positions in random order",
-                notes=[
-                    "Derived: from the sets that the runs wrote at once. On the oracle, which has the true marginals, "
-                    "what is lost is lost by drawing tokens of one forward independently; no training restores it."
-                ],
+            title = f"ParallelBench: several tokens at once on {part.model.name}"
+            sample = f"{part.prompts} prompts of each task, positions in random order"
+            note = (
+                "Derived: from the sets that the runs wrote at once. On the oracle, which has the true marginals, what "
+                "is lost is lost by drawing tokens of one forward independently; no training restores it."
             )
+            yield of_record(part, title, COUNTED, lines, sample, [note])
 
 
 def _names() -> Iterator[Measured]:
     for record in names.recorded():
-        yield Measured(
+        title, where = (
             "Names that exist at a dot (Monitor-Guided Decoding)",
-            record.command,
             f"{record.machine}, Python {record.python}",
-            record.date,
-            **of_lines(names.rows(record)),
-            sample="files of the standard library cut at a dot",
-            notes=[
-                "The 100 % follows from the rule: the analyser that restricts is the one that marks. The author's own "
-                "name does not follow from it.",
-                f"The analyser was asked about {record.asked} places; at {record.wrong} it knew names and the author's "
-                "was none of them. Names longer than 12 tokens are cut off and count as not existing.",
-            ],
         )
+        notes = [
+            "The 100 % follows from the rule: the analyser that restricts is the one that marks. The author's own "
+            "name does not follow from it.",
+            f"The analyser was asked about {record.asked} places; at {record.wrong} it knew names and the author's "
+            "was none of them. Names longer than 12 tokens are cut off and count as not existing.",
+        ]
+        sample = "files of the standard library cut at a dot"
+        yield of_record(record, title, where, names.rows(record), sample, notes)
 
 
 def _lengths() -> Iterator[Measured]:
     for record in length.recorded():
-        yield Measured(
-            f"What a token costs as an answer grows, on {record.model.name}",
-            record.command,
-            f"{record.machine}, {record.model.dtype}",
-            record.date,
-            **of_lines(length.rows(record)),
-            sample=f"{record.prompt_tokens} tokens of prompt and {record.new_tokens:,} new ones, end marks ignored",
-            notes=[
-                length.LEGEND.replace("\n", " "),
-                f"Medians over turns of {record.chunk} tokens, in which all loops take turns; each stretch "
-                "begins where "
-                "the one before ends. The prompt's own forward is left out. A long answer without an end goes round in "
-                "circles, which drafting by copying profits from.",
-            ],
-        )
+        title = f"What a token costs as an answer grows, on {record.model.name}"
+        sample = f"{record.prompt_tokens} tokens of prompt and {record.new_tokens:,} new ones, end marks ignored"
+        notes = [
+            length.LEGEND.replace("\n", " "),
+            f"Medians over turns of {record.chunk} tokens, in which all loops take turns; each stretch begins where "
+            "the one before ends. The prompt's own forward is left out. A long answer without an end goes round in "
+            "circles, which drafting by copying profits from.",
+        ]
+        where = f"{record.machine}, {record.model.dtype}"
+        yield of_record(record, title, where, length.rows(record), sample, notes)
 
 
 def _gguf() -> Iterator[Measured]:
@@ -179,14 +161,8 @@ def _gguf() -> Iterator[Measured]:
             "keeps values in bfloat16, the server's in float16, and near-ties fall differently.",
             f"{record.again} measurements were disturbed by others and made again, {record.left} stayed disturbed.",
         ]
-        heads = [
-            "loop",
-            "prompt, s",
-            "tokens per second after it",
-            "whole request, s",
-            "processor, s",
-            "tokens as greedy's",
-        ]
+        heads = ["loop", "prompt, s", "tokens per second after it", "whole request, s"]
+        heads += ["processor, s", "tokens as greedy's"]
         rows = [list(msgspec.structs.astuple(loop)) for loop in record.loops]
         title = "Greedy on a GGUF file beside llama.cpp's own server"
         yield Measured(title, **where, columns=heads, rows=rows, sample=sample, notes=notes)
@@ -216,17 +192,12 @@ def _studies() -> Iterator[Measured]:
         study = engines.Study.from_json(file.read_bytes())
         command, made_by = _origin(study)
         for table in study.tables:
-            yield Measured(
-                f"{study.title}: {table.title[:1].lower()}{table.title[1:]}",
-                command,
-                study.machine,
-                study.made_at[:10],
-                [column.head for column in table.columns],
-                [[_number(cell) for cell in row] for row in table.rows],
-                notes=[note for note in (table.note, *study.notes) if note]
-                + [f"The figures: `decoding-explorer study --open assets/studies/{file.name}`."],
-                made_by=made_by,
-            )
+            title = f"{study.title}: {table.title[:1].lower()}{table.title[1:]}"
+            heads, rows = [column.head for column in table.columns], [[*map(_number, row)] for row in table.rows]
+            notes = [note for note in (table.note, *study.notes) if note]
+            notes.append(f"The figures: `decoding-explorer study --open assets/studies/{file.name}`.")
+            made_at = study.made_at[:10]
+            yield Measured(title, command, study.machine, made_at, heads, rows, notes=notes, made_by=made_by)
 
 
 def _origin(study: engines.Study) -> tuple[str, str]:

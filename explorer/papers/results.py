@@ -10,7 +10,7 @@ import msgspec
 
 from engines import ASSETS, MethodInfo
 from explorer.bench import classes, names, quality
-from explorer.papers.cards import COST, cards
+from explorer.papers.cards import COST, cards, per_call
 from explorer.papers.tables import Cell, Measured
 
 OVER = "× over"  # how a column that holds a speed begins
@@ -73,9 +73,8 @@ def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
             seen.add((record.model.name, slug))
             own = [point for point in record.points if point.method == slug]
             usual = {param.name: param.default for param in infos[slug].params}
-            point = next(
-                (candidate for candidate in own if all(usual.get(k) == v for k, v in candidate.params.items())), own[0]
-            )
+            plain = (point for point in own if all(usual.get(k) == v for k, v in point.params.items()))
+            point = next(plain, own[0])
             low, high = point.interval
             values = {
                 "control": base.method,
@@ -110,16 +109,12 @@ def _existing() -> Iterator[tuple[str, Result]]:
 def _by_part(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
     """Tokens per model call, from the card of the part that a method asks for. Its first lines are the part's own."""
     for name, card in cards("parts").items():
-        per_call = card.get("held_out", {}).get("tokens_per_target_call", {})
-        lines = [
-            f"{key.replace('_', ' ')}: {value:.2f}"
-            for key, value in per_call.items()
-            if isinstance(value, float) and not key.endswith(COST)
-        ]
-        at = re.search(r"\d+", str(per_call.get("asked", "")))
+        calls, prompts = per_call(card)
+        means = {key: value for key, value in calls.items() if isinstance(value, float) and not key.endswith(COST)}
+        lines = [f"{key.replace('_', ' ')}: {value:.2f}" for key, value in means.items()]
         for slug, info in infos.items():
             if lines and any(name.endswith(f"-{part}") for part in info.parts.values()):
-                values = {"part": name, "lines": "; ".join(lines[:MOST]), "prompts": int(at[0]) if at else None}
+                values = {"part": name, "lines": "; ".join(lines[:MOST]), "prompts": int(prompts) if prompts else None}
                 yield slug, Result("part", values)
 
 
@@ -130,15 +125,12 @@ def _in_tables(called: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Resul
     for slug, wanted in called.items():
         names_of = {name.lower() for name in wanted}
         for table in tables:
-            row = next((row for row in table.rows if table.columns[0] == "method" and _named(row[0], names_of)), None)
+            rows = table.rows if table.columns[0] == "method" else ()
+            row = next((row for row in rows if str(row[0]).lower() in names_of), None)
             if row is not None:
                 yield slug, _of_row(table, row)
             elif any(re.match(rf"{re.escape(name)}(?!\w)", table.title.lower()) for name in names_of):
                 yield slug, Result("table", {"title": table.title})
-
-
-def _named(cell: Cell, names_of: set[str]) -> bool:
-    return isinstance(cell, str) and cell.lower() in names_of
 
 
 def _of_row(table: Measured, row: Sequence[Cell]) -> Result:

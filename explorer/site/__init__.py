@@ -8,17 +8,31 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from engines import TraceError, UserError
 from explorer import papers
-from explorer.export.bundle import CLIENT, bundle, registry, scenes_styles, script_of, styles, view_script, views_of
+from explorer.export.bundle import (
+    CLIENT,
+    bundle,
+    registry,
+    scenes_script,
+    scenes_styles,
+    script_of,
+    styles,
+    view_script,
+    views_of,
+)
 from explorer.export.look import declared
-from explorer.export.markup import Html, cards, h, join, lead, link, page
+from explorer.export.markup import PAGES, cards, h, join, lead, link, page
 from explorer.export.thumbs import of_recording
 from explorer.lecture import Lecture, own
 from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
-from explorer.site import docs, learning, lecture, runs, sweeps
+from explorer.runs.scenarios import scenarios
+from explorer.site import docs, learning, runs, sweeps
 
 LEAD = (
     "Every position of every step, what else the model considered, and what it cost: decoding methods of "
@@ -86,18 +100,22 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
-    scenes, voices = lecture.shown_scenes(recorded, given or own())
-    needed = lecture.needed(scenes, voices)
+    scenes = (given or own()).scenes(recorded)
+    known, names = scenarios([card.id for card in recorded.cards]), tuple(recorded.opening())
+    voices = [scenario for scenario in known if scenario.traces == names]  # of the first page: one, or none
+    every_scene = (*voices, *(scene.voice for scene in scenes))
+    needed = {name for scenario in every_scene if scenario for name in scenario.needs}
     others = [
         runs.Run(card, trace, runs.safe_name(card.id, taken))
         for card in recorded.cards
         if not card.listed and card.id in needed and (trace := recorded.get(card.id))
     ]
-    first = opening(shown, recorded)
+    every, opened = [*shown, *others], recorded.opening()
+    first = [run for run in shown if run.card.id in opened] or shown[:1]
     lessons = learning.lesson_pages(shown)
     by_method = {shown_lesson.lesson.method: shown_lesson.path for shown_lesson in lessons}
     files = {
-        "index.html": index_page(shown, first),
+        "index.html": index_page(len(shown), len(lessons), first),
         "gallery.html": runs.gallery_page(shown),
         "methods.html": learning.methods_page(shown),
         "lessons.html": learning.lessons_page(shown),
@@ -112,15 +130,17 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     for i, shown_lesson in enumerate(lessons):
         before, behind = (lessons[k] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
         files[shown_lesson.path] = learning.lesson_page(shown_lesson, before, behind)
-    files |= {
-        run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.played((*shown, *others)))};\n"
-        for run in (*shown, *others)
-    }
-    files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
-    there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
-    files["scenes.js"] = lecture.script(scenes, voices, there)
+    for run in every:
+        files[run.data] = f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.played(every))};\n"
+        files |= {runs.view_path(file): view_script(file) for file in run.views}
+    there = [run for run in every if run.card.id in needed or run in first]
+    views = {run.card.id: {"name": run.name, "views": run.views} for run in there}
+    content = msgspec.to_builtins({"scenes": scenes, "known": voices, "runs": views})
+    files["scenes.js"] = f"{scenes_script()}window.dxScenes = {_script(content)};\n"
     files["site.js"] = registry() + script_of(["page/sorting.js", "player/remember.js"], ()) + _own("site.js")
-    return files | {"player.js": _player(), "site.css": _css(), "mode.js": _own("mode.js")}
+    theme = json.dumps(own_json("theme.json"), ensure_ascii=True, separators=(",", ":"))
+    files["player.js"] = f"{bundle(views_of(()))}const dxTheme = {theme};\n"
+    return files | {"site.css": _css(), "mode.js": _own("mode.js")}
 
 
 def _readable(recorded: Gallery, name: str) -> bool:
@@ -131,82 +151,36 @@ def _readable(recorded: Gallery, name: str) -> bool:
         return False
 
 
-def opening(shown: list[runs.Run], recorded: Gallery) -> list[runs.Run]:
-    """What the first page plays."""
-    names = recorded.opening()
-    return [run for run in shown if run.card.id in names] or shown[:1]
-
-
-def index_page(shown: list[runs.Run], first: list[runs.Run]) -> str:
-    """What this is, and the opening comparison, playing."""
-    doors = (
-        (
-            "gallery.html",
-            "Gallery",
-            f"{len(shown)} recorded runs, each with its player, its figure and all its numbers.",
-        ),
-        (
-            "lessons.html",
-            "Lessons",
-            f"{len(learning.lesson_pages(shown))} methods and studies, told one at a time on a recorded run, "
-            "with stops and a "
-            "question.",
-        ),
-        (
-            "methods.html",
-            "Methods",
-            f"{papers.tally()}.",
-        ),
-        (
-            "sweeps.html",
-            "Measured",
-            "Quality against cost on held-out prompts, with the plain threshold behind every method.",
-        ),
-        ("glossary.html", "Glossary", "The words of the field as they are used here."),
-        (
-            "docs.html",
-            "Docs",
-            "Using the page, the command line and Python; what runs, what was measured, how it was trained.",
-        ),
-        (
-            "numbers.html",
-            "About the numbers",
-            "Measured, derived, modelled or published: how each number was obtained.",
-        ),
-    )
+def index_page(shown: int, lessons: int, first: list[runs.Run]) -> str:
+    """What this is, and the opening comparison, playing. shown, lessons: how many runs and lessons there are."""
+    about = {
+        "gallery.html": f"{shown} recorded runs, each with its player, its figure and all its numbers.",
+        "lessons.html": f"{lessons} methods and studies, told one at a time on a recorded run, with stops and a "
+        "question.",
+        "methods.html": f"{papers.tally()}.",
+        "sweeps.html": "Quality against cost on held-out prompts, with the plain threshold behind every method.",
+        "glossary.html": "The words of the field as they are used here.",
+        "docs.html": "Using the page, the command line and Python; what runs, what was measured, how it was trained.",
+        "numbers.html": "Measured, derived, modelled or published: how each number was obtained.",
+    }
+    doors = [[h("h3", {}, link(path, name)), h("p", {}, about[path])] for path, name in PAGES if path in about]
+    doing = [["; " if i else "", link(r.path, r.title), f", {runs.cost(r)}"] for i, r in enumerate(first)]
     main = join(
         h("h1", {}, "Watch language models decode, step by step"),
         lead(LEAD),
         runs.stage(first, auto=True),
-        h("p", {"class": "facts"}, _doing(first)),
+        h("p", {"class": "facts"}, "Above: ", doing, "."),
         h("h2", {}, "Go on"),
-        cards([h("h3", {}, link(path, said)), h("p", {}, about)] for path, said, about in doors),
+        cards(doors),
     )
-    return page(
-        "Decoding Explorer",
-        "Watch language models decode: recorded runs of decoding methods, played step by step.",
-        main,
-        here="index.html",
-        scripts=[*runs.scripts(first), "scenes.js"],
-    )
+    summary = "Watch language models decode: recorded runs of decoding methods, played step by step."
+    played = [*runs.scripts(first), "scenes.js"]
+    return page("Decoding Explorer", summary, main, here="index.html", scripts=played)
 
 
-def _doing(first: list[runs.Run]) -> Html:
-    return join(
-        "Above: ",
-        *([("; " if i else ""), link(run.path, run.title), f", {runs.cost(run)}"] for i, run in enumerate(first)),
-        ".",
-    )
-
-
-def _script(value: str) -> str:
-    """A text as a JavaScript literal that cannot end a script or a line."""
+def _script(value: Any) -> str:
+    """A value as a JavaScript literal that cannot end a script or a line."""
     return json.dumps(value).replace("<", "\\u003c")
-
-
-def _player() -> str:
-    theme = json.dumps(own_json("theme.json"), ensure_ascii=True, separators=(",", ":"))
-    return f"{bundle(views_of(()))}const dxTheme = {theme};\n"
 
 
 @lru_cache(maxsize=1)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import engines
 from explorer import papers
 from explorer.about import KEYS, NUMBERS
-from explorer.export.markup import Html, cards, crumbs, h, join, lead, link, page, table
+from explorer.export.markup import Html, Node, cards, crumbs, h, join, lead, link, page, table
 from explorer.figures.calls import many
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.papers.lessons import Subject, glossary, in_view, lessons, subjects
 from explorer.papers.schema import Lesson, Paper, Term
-from explorer.site.listed import SORT, search
+from explorer.site.docs import SORT, search
 from explorer.site.markdown import prose
 from explorer.site.runs import Run, cost, scripts, stage
 
@@ -50,47 +50,33 @@ def lessons_page(runs: Sequence[Run]) -> str:
     for each in lesson_pages(runs):
         families.setdefault(each.about.family, []).append(each)
     parts = [
-        [
-            h("h2", {}, family.replace("_", " ").capitalize()),
-            cards(map(_card, members)),
-        ]
+        [h("h2", {}, family.replace("_", " ").capitalize()), cards(map(_card, members))]
         for family, members in families.items()
     ]
-    main = join(
-        h("h1", {}, "Lessons"),
-        lead(
-            "One method at a time, told on a run that was recorded. What a stop claims of its step is checked against "
-            "that run."
-        ),
-        parts or h("p", {}, "No lesson belongs to the runs of this site."),
+    about = (
+        "One method at a time, told on a run that was recorded. What a stop claims of its step is checked against "
+        "that run."
     )
+    none = h("p", {}, "No lesson belongs to the runs of this site.")
+    main = join(h("h1", {}, "Lessons"), lead(about), parts or none)
     return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
 
 
 def _card(lesson_page: Told) -> list[Html]:
     lesson, about, (run, *_) = lesson_page
-    more = f"{many(len(lesson.stops), 'stop')} · {' + '.join(run.card.models)}"
-    return [
-        h("h3", {}, link(lesson_page.path, about.title)),
-        h("p", {}, lesson.problem),
-        h("p", {"class": "more"}, more),
-    ]
+    more = h("p", {"class": "more"}, f"{many(len(lesson.stops), 'stop')} · {' + '.join(run.card.models)}")
+    return [h("h3", {}, link(lesson_page.path, about.title)), h("p", {}, lesson.problem), more]
 
 
 def lesson_page(shown_lesson: Told, before: Told | None, behind: Told | None) -> str:
     """Problem, idea, formula; a player with stops, and one of the run beside it; a question with its answer; a
     caveat."""
     root, lesson, title, run = "../", shown_lesson.lesson, shown_lesson.about.title, shown_lesson.runs[0]
-    stops = [
-        h(
-            "li",
-            {},
-            h("button", {"type": "button", "data-step": str(stop.step), "hidden": True}, f"Go to step {stop.step}"),
-            h("noscript", {}, h("b", {}, f"Step {stop.step}. ")),
-            stop.say,
-        )
-        for stop in lesson.stops
-    ]
+    stops = []
+    for stop in lesson.stops:
+        go = h("button", {"type": "button", "data-step": str(stop.step), "hidden": True}, f"Go to step {stop.step}")
+        plain = h("noscript", {}, h("b", {}, f"Step {stop.step}. "))
+        stops.append(h("li", {}, go, plain, stop.say))
     terms = [h("li", {}, link(f"{root}glossary.html#{anchor(term)}", term)) for term in lesson.terms]
     shown, rest = in_view(lesson.caveat)
     words = join(
@@ -126,33 +112,6 @@ def anchor(term: str) -> str:
 def methods_page(runs: Sequence[Run]) -> str:
     """All papers with their state and, where there are any, their lessons and runs; then the bases."""
     collection, by_method = papers.read(), _by_method(runs)
-    rows = [
-        [
-            [_place(paper, paper.methods), paper.name, h("small", {}, paper.title)],
-            h("span", {"class": "state"}, MARKS[paper.state]),
-            paper.family,
-            [link(paper.address, f"arXiv:{paper.arxiv}"), h("small", {}, str(paper.year))],
-            h(
-                "div",
-                {"class": "wide"},
-                paper.idea,
-                h("small", {}, papers.published(paper)) if paper.published else None,
-            ),
-            h(
-                "div",
-                {"class": "wide"},
-                _seen(paper.methods or [paper.id], by_method),
-                [h("small", {}, f"as commands: {', '.join(paper.tools)}")] if paper.tools else None,
-            ),
-            h(
-                "div",
-                {"class": "wide"},
-                f"Missing: {paper.missing} " if paper.missing else None,
-                f"Simplified: {papers.simplified(paper)}" if papers.simplified(paper) else None,
-            ),
-        ]
-        for paper in collection.papers
-    ]
     bases = [
         [[_place(base if not i else None, [slug]), title], h("code", {}, slug), why, _seen([slug], by_method)]
         for base in collection.bases
@@ -165,7 +124,7 @@ def methods_page(runs: Sequence[Run]) -> str:
         search("papers", "Find a paper, a word, a family"),
         table(
             ["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"],
-            rows,
+            [_row(paper, by_method) for paper in collection.papers],
             id="papers",
             **SORT,
         ),
@@ -173,6 +132,25 @@ def methods_page(runs: Sequence[Run]) -> str:
         table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
     )
     return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
+
+
+def _row(paper: Paper, by_method: Mapping[str, list[tuple[str, str]]]) -> list[Node]:
+    published, simplified = papers.published(paper), papers.simplified(paper)
+    wide = (
+        [paper.idea, h("small", {}, published) if published else None],
+        [
+            _seen(paper.methods or [paper.id], by_method),
+            h("small", {}, f"as commands: {', '.join(paper.tools)}") if paper.tools else None,
+        ],
+        [f"Missing: {paper.missing} " if paper.missing else None, f"Simplified: {simplified}" if simplified else None],
+    )
+    return [
+        [_place(paper, paper.methods), paper.name, h("small", {}, paper.title)],
+        h("span", {"class": "state"}, MARKS[paper.state]),
+        paper.family,
+        [link(paper.address, f"arXiv:{paper.arxiv}"), h("small", {}, str(paper.year))],
+        *(h("div", {"class": "wide"}, cell) for cell in wide),
+    ]
 
 
 def _place(paper: Paper | None, slugs: Sequence[str]) -> Html:
@@ -197,11 +175,7 @@ def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
 
 def _seen(slugs: Sequence[str], by_method: Mapping[str, list[tuple[str, str]]]) -> Html:
     links = [link(path, words) for slug in slugs for path, words in by_method.get(slug, ())]
-    return _in_a_row(links) if links else Html("–")
-
-
-def _in_a_row(links: Sequence[Html]) -> Html:
-    return Html(", ".join(links))
+    return Html(", ".join(links) or "–")
 
 
 def glossary_page() -> str:
@@ -211,17 +185,14 @@ def glossary_page() -> str:
         [h("dt", {"id": anchor(term.term)}, term.term), h("dd", {}, term.about, _see(term, known))]
         for term in glossary()
     ]
-    main = join(
-        h("h1", {}, "Glossary"),
-        lead("The words of the field as they are used here."),
-        h("dl", {}, entries),
-    )
+    about = lead("The words of the field as they are used here.")
+    main = join(h("h1", {}, "Glossary"), about, h("dl", {}, entries))
     return page("Glossary", "The words of decoding, explained.", main, here="glossary.html")
 
 
 def _see(term: Term, known: set[str]) -> Html | None:
     links = [link(f"#{anchor(related)}", related) if related in known else join(related) for related in term.see]
-    return h("small", {"class": "muted"}, " See ", _in_a_row(links), ".") if links else None
+    return h("small", {"class": "muted"}, " See ", Html(", ".join(links)), ".") if links else None
 
 
 def numbers_page(runs: Sequence[Run]) -> str:

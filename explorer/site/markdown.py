@@ -28,7 +28,8 @@ def markdown(text: str, *, shift: int = 0, places: bool = False, resolve: Resolv
         elif block[0].startswith("    "):
             out.append(h("pre", {"tabindex": "0"} if places else {}, "\n".join(line[4:] for line in block)))
         elif block[0].startswith("|"):
-            rows = [[inline(cell, resolve) for cell in _cells(line)] for line in block]
+            cells = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in block)
+            rows = [[inline(cell, resolve) for cell in row] for row in cells]
             out.append(table(rows[0], rows[2:]))
         elif ITEM.match(block[0]):
             kind = "ol" if block[0][0].isdigit() else "ul"
@@ -65,9 +66,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 def _kind(line: str) -> str:
     """What a line begins; empty for one that may go on with what is before it."""
-    kinds = (("```", "code"), ("|", "table"), ("#", "head"))
-    block_kind = next((kind for start, kind in kinds if line.startswith(start)), "")
-    return block_kind or ("list" if ITEM.match(line) else "")
+    return next((start for start in ("```", "|", "#") if line.startswith(start)), "item" if ITEM.match(line) else "")
 
 
 def _items(block: list[str]) -> Iterator[str]:
@@ -80,10 +79,6 @@ def _items(block: list[str]) -> Iterator[str]:
         else:
             parts.append(line.strip())
     yield " ".join(parts)
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def inline(text: str, resolve: Resolve = str) -> Html:

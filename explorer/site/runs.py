@@ -22,6 +22,10 @@ from explorer.words import step_lines
 
 MOST_TOGETHER = 4
 LONGEST_FIGURE = 200  # steps; a longer run gets the curve
+CLOCK = (
+    "one clock for all. On steps and model calls it counts work, on seconds it runs as measured; the shorter run ends "
+    "earlier and waits."
+)
 NO_SCRIPT = "The player needs JavaScript. Without it, the figure, the numbers and all steps as text tell the same run."
 
 
@@ -91,11 +95,8 @@ def comparisons(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
 def stage(runs: Sequence[Run], auto: bool = False) -> Html:
     """The place of the players and their toolbar."""
     play = " ".join(run.name for run in runs)
-    inside = [
-        h("div", {"class": "toolbar"}),
-        h("div", {"class": "panels"}),
-        h("noscript", {}, h("p", {"class": "watch"}, NO_SCRIPT)),
-    ]
+    plain = h("noscript", {}, h("p", {"class": "watch"}, NO_SCRIPT))
+    inside = [h("div", {"class": "toolbar"}), h("div", {"class": "panels"}), plain]
     return h("section", {"class": "stage", "aria-label": "Player", "data-play": play, "data-auto": auto}, inside)
 
 
@@ -160,46 +161,31 @@ def run_page(run: Run, lesson: str | None) -> str:
     header = run.trace.header
     root = "../"
     figure = f"{root}figures/{run.name}.svg"
+    told = [" · ", link(root + lesson, "lesson")] if lesson else None
+    drawn = h("img", {"src": figure, "alt": figure_of(run).about, "loading": "lazy"})
+    caption = ["Fit for a paper: ", link(figure, "open the SVG", download=f"{run.name}.svg"), "."]
     main = join(
         crumbs(link(root + "gallery.html", "Gallery"), " / ", run.card.title),
         h("h1", {}, run.title),
-        h(
-            "p",
-            {"class": "facts"},
-            header.title,
-            " on ",
-            " + ".join(run.card.models),
-            paper_of(header.method),
-            *([" · ", link(root + lesson, "lesson")] if lesson else []),
-        ),
+        h("p", {"class": "facts"}, f"{header.title} on {' + '.join(run.card.models)}", paper_of(header.method), told),
         h("p", {"class": "watch"}, h("b", {}, "Watch:"), run.card.watch) if run.card.watch else None,
         stage([run]),
         h("h2", {}, "The whole run in one figure"),
-        h(
-            "figure",
-            {},
-            h("img", {"src": figure, "alt": figure_of(run).about, "loading": "lazy"}),
-            h("figcaption", {}, "Fit for a paper: ", link(figure, "open the SVG", download=f"{run.name}.svg"), "."),
-        ),
+        h("figure", {}, drawn, h("figcaption", {}, caption)),
         answer_section(run),
     )
-    return page(
-        run.title, f"{header.title} on {run.card.prompt}: {cost(run)}", main, here=run.path, scripts=scripts([run])
-    )
+    about = f"{header.title} on {run.card.prompt}: {cost(run)}"
+    return page(run.title, about, main, here=run.path, scripts=scripts([run]))
 
 
 def answer_section(run: Run) -> Html:
     """The run in words: prompt, output, numbers, steps."""
     header = run.trace.header
-    numbers = [
-        [
-            metric.label,
-            metric.shown,
-            metric.kind,
-            [metric.formula, h("small", {}, metric.conditions) if metric.conditions else None],
-        ]
-        for metric in measure(run.trace)
-    ]
+    numbers = []
+    for metric in measure(run.trace):
+        holds = h("small", {}, metric.conditions) if metric.conditions else None
+        numbers.append([metric.label, metric.shown, metric.kind, [metric.formula, holds]])
+    every = table(["Number", "Value", "Obtained", "Formula and conditions"], numbers)
     steps = [h("pre", {}, "\n".join(step_lines(run.trace, step))) for step in run.trace.steps]
     return join(
         h("h2", {}, "Prompt and output"),
@@ -207,12 +193,7 @@ def answer_section(run: Run) -> Html:
         h("pre", {}, run.trace.text or "(no text)"),
         h("p", {"class": "facts"}, f"{cost(run)}. {header.machine}. Seed {header.seed}."),
         h("p", {"class": "facts"}, f"Departs from the paper in: {header.departures}") if header.departures else None,
-        h(
-            "details",
-            {},
-            h("summary", {}, "All numbers, with how each was obtained"),
-            table(["Number", "Value", "Obtained", "Formula and conditions"], numbers),
-        ),
+        h("details", {}, h("summary", {}, "All numbers, with how each was obtained"), every),
         h("details", {}, h("summary", {}, f"All {len(steps)} steps as text"), steps),
     )
 
@@ -225,7 +206,8 @@ def paper_of(method: str) -> Node:
 
 def compare_page(name: str, group: Sequence[Run]) -> str:
     """Runs on one prompt side by side, and their curves."""
-    first, rest = list(group[:MOST_TOGETHER]), list(group[MOST_TOGETHER:])
+    first = list(group[:MOST_TOGETHER])
+    others = f"The first {len(first)} play above; the others have pages of their own."
     about = "Tokens against model calls in these runs; the sums are in the table below."
     root = "../"
     rows = [
@@ -236,28 +218,15 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
         crumbs(link(root + "gallery.html", "Gallery"), " / comparison"),
         h("h1", {}, ", ".join(dict.fromkeys(run.card.title for run in first))),
         h("pre", {}, group[0].card.prompt),
-        h(
-            "p",
-            {"class": "watch"},
-            h("b", {}, "Watch:"),
-            "one clock for all. On steps and model calls it counts work, on seconds it runs as measured; the shorter "
-            "run ends earlier and waits.",
-        ),
+        h("p", {"class": "watch"}, h("b", {}, "Watch:"), CLOCK),
         stage(first),
         h("h2", {}, "Tokens over cost"),
         h("figure", {}, h("img", {"src": f"{root}figures/compare-{name}.svg", "alt": about})),
         table(["Run", "Method", "Model", "Output", "Cost"], rows),
-        h("p", {"class": "muted"}, f"The first {len(first)} play above; the others have pages of their own.")
-        if rest
-        else None,
+        h("p", {"class": "muted"}, others) if len(group) > len(first) else None,
     )
-    return page(
-        f"Comparison on {group[0].card.prompt[:60]}",
-        f"{len(group)} decoding runs on one prompt.",
-        main,
-        here=f"compare/{name}.html",
-        scripts=scripts(first),
-    )
+    title, about = f"Comparison on {group[0].card.prompt[:60]}", f"{len(group)} decoding runs on one prompt."
+    return page(title, about, main, here=f"compare/{name}.html", scripts=scripts(first))
 
 
 def figure_of(run: Run) -> Drawing:

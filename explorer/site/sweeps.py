@@ -10,20 +10,13 @@ from explorer.export.drawing import Drawing, svg
 from explorer.export.markup import Html, h, join, lead, page
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.papers.measured import parallel_points
-from explorer.site.listed import measured
+from explorer.site.docs import measured
 from explorer.site.markdown import prose
 
 WIDTH, HEIGHT = 504.0, 270.0
 TICKS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
-SHOWN = (
-    "copy",
-    "sort",
-    "remove any",
-    "insert any",
-    "replace any",
-    "shuffle",
-    "latin",
-)  # tasks of the figure, from free to coupled
+# tasks of the figure, from free to coupled
+SHOWN = ("copy", "sort", "remove any", "insert any", "replace any", "shuffle", "latin")
 MOST_AT_ONCE = 6.5  # tokens per forward in the figure; the table has all
 
 SPEED = """### What lossless drafting is worth, by class of prompt
@@ -53,15 +46,8 @@ def quality_figure(sweep: quality.Recorded) -> str:
     curve = sorted((p for p in sweep.points if p.on_curve or p.control), key=lambda p: p.forwards)
     labels = tuple(", ".join(f"{v:g}" for v in p.params.values()) if p.on_curve else p.method for p in curve)
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
-    series = [
-        Series(
-            f"sweep of the plain {swept}",
-            tuple((p.forwards / base.forwards, p.share) for p in curve),
-            0,
-            labels=labels,
-            quiet=True,
-        )
-    ]
+    points = tuple((p.forwards / base.forwards, p.share) for p in curve)
+    series = [Series(f"sweep of the plain {swept}", points, 0, labels=labels, quiet=True)]
     for i, method_curve in enumerate(grid.curves(dict(enumerate(sweep.points)))):
         own = [point for _, point in method_curve.points]
         places = tuple((p.forwards / base.forwards, p.share) for p in own)
@@ -70,16 +56,8 @@ def quality_figure(sweep: quality.Recorded) -> str:
     across = [x for line in series for x, _ in line.points]
     left, right = 0.85 * min(across), 1.15 * max(across)
     ticks = tuple(t for t in TICKS if left <= t <= right)
-    axes = Axes(
-        "forwards, as a share of the control's (logarithmic)",
-        "answered exactly",
-        right,
-        1.0,
-        left,
-        log=True,
-        places=ticks,
-        percent=True,
-    )
+    name = "forwards, as a share of the control's (logarithmic)"
+    axes = Axes(name, "answered exactly", right, 1.0, left, log=True, places=ticks, percent=True)
     return _drawing("Exact answers against forwards", f"{sweep.model.name}: its table has every point.", axes, series)
 
 
@@ -88,29 +66,19 @@ def cost_figure(bench: classes.Bench) -> str:
     rows = sorted(bench.row_seconds)
     series = [Series("measured", tuple((float(n), 1000 * bench.row_seconds[n]) for n in rows), 0)]
     axes = Axes("rows of one forward", "milliseconds", float(rows[-1]), 1.1 * max(y for _, y in series[0].points))
-    return _drawing(
-        "One forward by its rows",
-        "; ".join(f"{n} rows {1000 * bench.row_seconds[n]:.1f} ms" for n in rows),
-        axes,
-        series,
-    )
+    about = "; ".join(f"{n} rows {1000 * bench.row_seconds[n]:.1f} ms" for n in rows)
+    return _drawing("One forward by its rows", about, axes, series)
 
 
 def parallel_figure(points: Sequence[parallelbench.Point]) -> str:
     """Share answered exactly against tokens per forward, a line per task."""
     series = []
+    few = [p for p in points if p.tokens_per_forward <= MOST_AT_ONCE]
     for i, task in enumerate(task for task in SHOWN if any(p.task == task for p in points)):
-        own = tuple(
-            (p.tokens_per_forward, p.share) for p in points if p.task == task and p.tokens_per_forward <= MOST_AT_ONCE
-        )
-        series.append(Series(task, own, i))
+        series.append(Series(task, tuple((p.tokens_per_forward, p.share) for p in few if p.task == task), i))
     right = max(x for line in series for x, _ in line.points)
-    return _drawing(
-        "Exact answers against tokens per forward",
-        "Its table has every point.",
-        Axes("tokens per forward", "answered exactly", 1.03 * right, 1.0, 0.9, percent=True),
-        series,
-    )
+    axes = Axes("tokens per forward", "answered exactly", 1.03 * right, 1.0, 0.9, percent=True)
+    return _drawing("Exact answers against tokens per forward", "Its table has every point.", axes, series)
 
 
 def build() -> tuple[str, dict[str, str]]:

@@ -14,7 +14,7 @@ import engines.diagnosis
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.diagnosis import cost, loops, slips
-from engines.diagnosis.kinds import kind_of
+from engines.diagnosis.found import kind_of
 from engines.models.drafters import load_drafter
 from engines.models.drafters.network import Rotation
 from explorer.figures.diagnosed import findings

@@ -11,7 +11,7 @@ from engines import Trace, TraceError, UserError
 from explorer.cli import main
 from explorer.export.events import events_csv
 from explorer.export.python import lines
-from explorer.figures.curves import confidence_by_step, growth
+from explorer.figures.clock import confidence_by_step, growth
 from explorer.figures.metrics import measure
 from explorer.figures.verdict import positions
 from explorer.importers import build, import_trace

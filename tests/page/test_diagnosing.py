@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engines import UserError
-from explorer.figures.drafting import lengths
+from explorer.figures.diagnosed import lengths
 from explorer.page.diagnosing import Diagnosing, findings
 from tests.engines.conftest import GOLDEN
 from tests.explorer.figures.test_drafting import FOUND

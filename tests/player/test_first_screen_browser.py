@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from engines import Trace
-from explorer.export.caption import caption
+from explorer.export.html import caption
 from explorer.figures.verdict import judge
 from explorer.runs.gallery import gallery
 from tests.player.handmade import masked

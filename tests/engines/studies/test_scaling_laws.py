@@ -10,7 +10,7 @@ import torch
 import engines
 from engines.models.parts import load_part
 from engines.studies import _draft_grid as grid
-from engines.studies import _draft_plan as plan
+from engines.studies import _draft_grid as plan
 from engines.studies import _scaling as laws
 from engines.studies import scaling_laws
 

@@ -9,8 +9,7 @@ import pytest
 import engines
 from engines import UserError
 from explorer.cli import main
-from explorer.export.caption import caption
-from explorer.export.html import export_html
+from explorer.export.html import caption, export_html
 from explorer.export.report import report
 from explorer.figures.strip import basis_of, parts
 from explorer.runs.gallery import Gallery

@@ -7,7 +7,7 @@ from engines.diagnosis.cost import Cost
 from engines.diagnosis.found import Candidate, Depth, Diagnosis, Miss, Parting, Tried
 from explorer.export.diagnosis import diagnosis_page
 from explorer.figures import diagnosed
-from explorer.figures.drafting import best, lengths, needed, rate
+from explorer.figures.diagnosed import best, lengths, needed, rate
 
 DEPTHS = (Depth(1, 10, 6, 10, 6, -0.9, (6, 1, 1, 1, 0, 1)), Depth(2, 9, 4, 6, 3, -1.2, (4, 2, 1, 1, 1, 0)))
 COST = Cost({1: 0.010, 2: 0.011, 3: 0.012}, {1: 0.001, 2: 0.002}, "a machine")

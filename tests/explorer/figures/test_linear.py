@@ -15,8 +15,8 @@ from explorer.export.events import events_csv
 from explorer.export.figures import VIEWS, figure
 from explorer.figures import handed, strip
 from explorer.figures.arrivals import laps
+from explorer.figures.clock import confidence_by_step
 from explorer.figures.compare import certificate
-from explorer.figures.curves import confidence_by_step
 from explorer.figures.hindsight import hindsight, summary
 from explorer.figures.metrics import measure
 from explorer.figures.verdict import judge

@@ -10,11 +10,10 @@ import pytest
 import engines
 from engines import Trace, Tree
 from explorer.cli.run import row
-from explorer.figures import acceptance, calls, curves
+from explorer.figures import acceptance, calls, clock
 from explorer.figures.clock import steps_within
 from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED
-from explorer.figures.metrics import measure, numbers
-from explorer.figures.receipts import facts, receipt
+from explorer.figures.metrics import facts, measure, numbers, receipt
 from explorer.figures.samples import all_tokens, gained
 from explorer.figures.work import lasting, work
 from explorer.importers import import_trace
@@ -121,9 +120,9 @@ def test_growth_follows_writing_taking_back_and_the_end_mark():
         {"commits": commits([3, 4, 5], [5, 9, 3])},
     ]
     one = trace(steps, [3, 5, 9, 3], mask_id=8, canvas=6)
-    assert curves.growth(one) == [(0, 0), (1, 2), (2, 1), (3, 2)] and curves.confidence_by_step(one) == [(1, 0.75)]
+    assert clock.growth(one) == [(0, 0), (1, 2), (2, 1), (3, 2)] and clock.confidence_by_step(one) == [(1, 0.75)]
     causal = [{"commits": commits([2, 3], [3, 4])}, {"commits": commits([3, 3], [-1, 5])}]
-    assert curves.growth(trace(causal, [3, 5])) == [(0, 0), (1, 2), (2, 2)]
+    assert clock.growth(trace(causal, [3, 5])) == [(0, 0), (1, 2), (2, 2)]
 
 
 def test_every_number_says_how_it_was_obtained():

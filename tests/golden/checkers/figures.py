@@ -14,14 +14,10 @@ def speculative_metrics(case: Given, data: Given, folder: Path) -> str | None:
     """The metric names of speculative decoding, from counts per step."""
     given = case["input"]
     accepted, drafted, nodes = given["accepted_per_step"], given["drafted_per_step"], given["verified_nodes_per_step"]
-    written = [taken + 1 for taken in accepted]  # of rounds that end neither at an end mark nor at the last place
+    n, written = len(accepted), sum(accepted) + len(accepted)  # of rounds that end neither at an end nor at the limit
+    got = {metric.name: metric.value for metric in acceptance.rates(sum(accepted), sum(nodes), written, n)}
+    of_drafted = {metric.name: metric.value for metric in acceptance.rates(sum(accepted), sum(drafted), written, n)}
+    got["acceptance_rate_of_drafted"] = of_drafted["acceptance_rate_of_drafted"]
     ratio = float(Fraction(given["draft_to_target_size_ratio"]))
-    got = {
-        "mean_accepted_excluding_bonus": acceptance.mean_accepted(accepted),
-        "block_efficiency": acceptance.block_efficiency(written),
-        "acceptance_rate_of_drafted": acceptance.acceptance_rate(accepted, drafted),
-        "mbsu": acceptance.memory_bound_speedup(written, given["draft_forwards_per_step"], ratio),
-        "verified_rows_per_emitted_token": acceptance.rows_per_token(written, nodes),
-        "wasted_nodes": acceptance.wasted_nodes(accepted, nodes),
-    }
+    got["mbsu"] = acceptance.memory_bound_speedup(written / n, sum(given["draft_forwards_per_step"]) / n, ratio)
     return engines.differ("", got, case["expect"])
