@@ -8,12 +8,14 @@ from engines import MethodInfo
 
 
 def wants(info: MethodInfo) -> list[str]:
-    """What must be beside the picked model: companions by their roles, but optional ones, and trained parts by name."""
+    """What must be at hand beside the picked model: companions by their roles, but those that are optional, and trained
+    parts by their names."""
     return [*(role for role in list(info.needs)[1:] if role not in info.optional), *info.parts.values()]
 
 
 def needed(info: MethodInfo, given: Collection[str] = ()) -> str:
-    """The same in words, behind "needs a", with the model itself. given: roles whose models are named."""
+    """The same in words, behind "needs a": the model, and what must be beside it. given: roles whose models are
+    named."""
     return " and ".join(
         [f"{info.needs[info.role]} model", *(f"its {role}" for role in wants(info) if role not in given)]
     )
@@ -53,7 +55,8 @@ def drafts(info: MethodInfo, model: Any) -> set[str]:
 
 
 def runs_on(info: MethodInfo, model: Any, models: Sequence[Any] | None = None) -> bool:
-    """The same for a loaded model, listed or not. models: the listed ones, where files were read already."""
+    """The same for a loaded model, which may be listed nowhere. models: the listed ones, where they were listed
+    already, since that reads files."""
     listed = engines.list_models() if models is None else models
     beside = next((has(listed_model) for listed_model in listed if listed_model.name == model.record.name), set[str]())
     beside |= drafts(info, model)

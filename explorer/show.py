@@ -14,7 +14,8 @@ HEIGHT = 720  # pixels
 
 
 class Show:
-    """What `show` returns: displays itself in Jupyter. page: the whole HTML page, to be written or served."""
+    """What `show` returns: displays itself in Jupyter. `page` is the whole HTML page, to be written to a file or
+    served."""
 
     def __init__(self, traces: list[Trace], height: int, limit_mb: float) -> None:
         self.traces, self.height, self.limit_mb = traces, height, limit_mb
@@ -48,7 +49,8 @@ class Show:
 
 
 def show(traces: Trace | Iterable[Trace], *, height: int = HEIGHT, limit_mb: float = LIMIT_MB) -> Show:
-    """One trace or several side by side, for a notebook. height: pixels. Raises ValueError without a trace."""
+    """One trace, or several side by side on one clock, as something that a notebook displays. height: pixels. Raises
+    ValueError without a trace."""
     several: list[Trace] = [traces] if hasattr(traces, "to_json") else list(traces)  # type: ignore[list-item, arg-type]
     if not several:
         raise ValueError("there is nothing to show: give at least one trace")

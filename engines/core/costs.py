@@ -46,7 +46,8 @@ def row_costs_of(model: Model) -> RowCosts:
 
 
 def measured(model: Model, before: RowCosts | None = None, sizes: Sequence[int] = SIZES) -> RowCosts:
-    """The table of a model, measured now, with what was before. On a busy machine it says so, and does not stay."""
+    """The table of a model, measured now; what was measured before counts along. On a busy machine it says so, and has
+    too few turns to stay."""
     clock = RowClock(model, max(sizes))
     best = dict(zip(before.rows, before.seconds, strict=True)) if before else {}
     turns = before.turns if before else 0

@@ -14,7 +14,8 @@ CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def processor() -> str:
-    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; or the kind alone."""
+    """The processor's name as the system knows it, with the kind of machine: "AMD EPYC (x86_64)"; the kind alone where
+    there is none."""
     name, kind = "", platform.machine()
     if CPUINFO.is_file():  # Linux
         name = next(

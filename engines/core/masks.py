@@ -27,7 +27,8 @@ def block_of(position: int, start: int, length: int, end: int) -> tuple[int, int
 
 
 def transfer_schedule(masks: int, steps: int) -> list[int]:
-    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the rest to the first (LLaDA's)."""
+    """How many of `masks` tokens each of `steps` forwards commits: equal shares, the remainder to the first (LLaDA,
+    linear schedule)."""
     return [masks // steps + (i < masks % steps) for i in range(steps)]
 
 

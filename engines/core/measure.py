@@ -88,7 +88,8 @@ class RowClock:
 
 
 def row_costs(model: Model, rows: Sequence[int] = ROWS, repeats: int = 5, past: int = PAST) -> Mapping[int, float]:
-    """Median seconds of one forward of n rows behind `past` cached positions, for each n of `rows`, after a warm-up."""
+    """Median seconds of one forward of n new rows behind `past` cached positions, for each n of `rows`, measured here
+    and now after a warm-up."""
     clock, seconds = RowClock(model, max(rows), past), {n: [0.0] * repeats for n in rows}
     for n in rows:
         clock.seconds(n)

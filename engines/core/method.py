@@ -24,7 +24,8 @@ class LaneInfo(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PartNeed:
-    """A trained part of the picked model in `needs`, and the formats of drafters that can stand in its place."""
+    """A trained part of the picked model that a method asks for in `needs`, and the formats of published drafters that
+    can stand in its place."""
 
     name: str
     formats: tuple[str, ...] = ()
@@ -106,7 +107,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own_file(self) -> str:
-        """What its own file is called, or the folder that its `__init__.py` lies in; "" for those that ship."""
+        """What the file that it was loaded from is called, or the folder that its `__init__.py` lies in; "" for those
+        that ship."""
         path = PurePath(self.file)
         return f"{path.parent.name}/" if path.name == "__init__.py" else path.name
 
@@ -231,7 +233,8 @@ def _check_values(params: Sequence[Param], curve: tuple[str, tuple[float, ...]] 
 def _emitted(
     slug: str, emits: Collection[str], given: Mapping[str, type[Record]]
 ) -> tuple[frozenset[str], dict[str, type[Record]]]:
-    """The groups and the records of a method. Raises ValueError for unknown groups, and for what cannot be a record."""
+    """The groups and the records of a method. Raises ValueError for groups that are not known, and for names and types
+    that no record can have."""
     if unknown := set(emits) - GROUPS:
         raise ValueError(
             f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}; what is its own goes "
@@ -291,6 +294,7 @@ def _roles(
 
 
 def arguments(info: MethodInfo, **values: Any) -> dict[str, Any]:
-    """The given values that this method declares, where one setting goes to several methods."""
+    """The given values that this method declares; used where one setting goes to several methods (the page's length,
+    the contract tests)."""
     names = {p.name for p in info.params}
     return {name: value for name, value in values.items() if name in names}

@@ -112,7 +112,8 @@ def _hint(error: BaseException) -> str:
 
 
 def where(error: BaseException, file: str) -> str:
-    """' (my.py, line 12: x = y)': the last line of the author's own file or folder on the way to the error."""
+    """' (my.py, line 12: x = y)': the last line of the author's own file, or of a file of its folder, on the way to the
+    error."""
     own = f"{Path(file).parent}{os.sep}" if Path(file).name == PACKAGE else file
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(own)]
     if not frames:

@@ -156,7 +156,8 @@ class Paths:
         return gained + self.write(path, tokens)
 
     def cut(self, path: Path, length: int) -> None:
-        """Take a path back to its first `length` tokens. Raises ValueError for shared text, or beyond its end."""
+        """Take a path back to its first `length` tokens. Raises ValueError where the text that all share would be cut,
+        or the path is not that long."""
         if not self._root.position < length <= path.length:
             raise ValueError(
                 f"path {path.id} has {path.length} tokens and shares {self._root.position + 1} with all others; "

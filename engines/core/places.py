@@ -57,7 +57,8 @@ def keep(name: str, held: Mapping[str, Any]) -> None:
 
 
 def expanded(given: str) -> Path:
-    """The path, with ~ filled in. Raises UserError for what can be no path: no such home, too long a name, a NUL."""
+    """The path, with ~ filled in. Raises UserError for what can be no path: a home that is not there, a name that is
+    too long, a NUL."""
     raw = os.fsencode(given) if given.isprintable() else given.encode("utf-8", "replace")
     if "\0" in given or len(raw) > LONGEST or max(map(len, raw.split(b"/"))) > NAME:
         raise UserError(

@@ -84,7 +84,8 @@ class Recorder:
         self.register_tokens(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
-        """The starting board of a masked run, [L]: the prompt and `length` masks, or the one that it takes over."""
+        """The starting board of a masked run, [L]: the prompt and `length` masks, or the board that this method takes
+        over."""
         assert self._mask_id is not None
         if self._taken is not None:
             assert len(self._taken) == self.prompt_length + length, (
@@ -242,7 +243,8 @@ class Recorder:
         return self._meter.call(role, device, fed, compute, layer_rows=layer_rows)
 
     def count_as(self, role: str) -> None:
-        """Count the forwards since the last step under `role`: work beside the decoding, such as a reference."""
+        """Count the forwards since the last step under `role`: work beside the decoding itself, such as a reference to
+        compare with."""
         meter = self._meter
         meter.forwards, meter.work = {role: sum(meter.forwards.values())}, {role: sum(meter.work.values())}
 

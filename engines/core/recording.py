@@ -78,7 +78,8 @@ def authors_of(causes: Sequence[str], role: str, accepted: Sequence[str] = (), d
 
 
 def accepted_sources(why: Sequence[str], sources: Sequence[str]) -> list[str]:
-    """The sources of a tree's accepted rows in the order of its rows, that of the text; none where it names none."""
+    """The sources of a tree's accepted rows in the order of its rows, which is that of the text; none where the tree
+    does not name them."""
     return [source for fate, source in zip(why, sources, strict=False) if fate == "accepted"]
 
 

@@ -95,7 +95,8 @@ def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> Non
 
 
 def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:
-    """Raises ValueError where another method has a record of this name and another form: the name finds the view."""
+    """Raises ValueError where another method has a record of the same name and another form: the player finds the view
+    of a record by its name."""
     for name, kind in info.records.items():
         for other in others.values():
             theirs = other.info.records.get(name, kind)

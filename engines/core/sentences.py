@@ -80,7 +80,8 @@ class PaperFiles:
 
 
 def paper_files() -> PaperFiles:
-    """The papers of `assets` and of the extra folder, read anew. Raises UserError for an unknown extra folder."""
+    """The papers of `assets` and of the extra folder, read anew. Raises UserError for an extra folder that is not
+    there."""
     extra, files = extra_folder(), PaperFiles()
     for path in (path for place in (ASSETS, extra) if place for path in sorted((place / "papers").glob("*.json"))):
         try:

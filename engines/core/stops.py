@@ -49,7 +49,8 @@ class Alternatives:
         self._left = SECONDS
 
     def of(self, step: Step) -> dict[str, dict[str, Stops]]:
-        """Of the next step: record -> what its picture moves -> the answers. A record of another form has none."""
+        """Of the next step: record -> what its picture moves -> the answers. A record of another form than its type has
+        today answers nothing."""
         self.steps.append(step)
         began = time.thread_time()
         stops = {name: self._ask(name) for name in step.records} if self._left > 0 else {}

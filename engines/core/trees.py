@@ -29,7 +29,8 @@ def behind(parents: Sequence[int], last: int) -> str:
 
 
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children."""
+    """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows
+    beyond the list have none."""
     parents, ranks = [-1], [-1]
     for row, count in enumerate(counts):
         if row >= len(parents):

@@ -134,7 +134,8 @@ def check_edit(edit: Edit, vocab_size: int) -> None:
 
 
 def method_after(slug: str, kind: str, params: Mapping[str, Any], length: int) -> tuple[Method, Params]:
-    """The method that an edit switches to, and its parameters for an answer of `length`. kind: of the board's model."""
+    """The method that an edit switches to, and its parameters for an answer of `length` positions from the prompt on.
+    kind: of the board's model."""
     method = get_method(slug)
     if method.info.kind != kind:
         raise UserError(

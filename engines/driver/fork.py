@@ -110,7 +110,8 @@ def fork(trace: Trace, step: int, **options: Any) -> Trace:
 
 def models_of(header: Header, method: str = "", **options: Any) -> dict[str, Any]:
     """The models of a trace by their names, loaded as they were then but for the options of `load_model` given here,
-    for the roles of the method that began it, or of the one that takes over from a watched loop. Raises UserError."""
+    for the roles of the method that began it, or of the one that takes over from a watched loop. Raises UserError where
+    one is not known here."""
     from engines.models.loading import zoo
 
     watched = header.method == WATCHED

@@ -6,7 +6,8 @@ from engines.core.trace import Origin, Step
 
 
 class Replay:
-    """Holds the steps of a fork against those of its parent, up to the fork. `origin.diverged`: where they part."""
+    """Holds the steps of a fork against those of its parent, up to the fork. Where they part first, `origin.diverged`
+    says so."""
 
     def __init__(self, origin: Origin, recorded: Sequence[Step]) -> None:
         self.origin, self._recorded = origin, recorded[: origin.step]

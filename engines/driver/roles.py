@@ -75,7 +75,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
 
 
 def _beside(info: MethodInfo, role: str, drafter: Any, main: Model) -> Model:
-    """The picked model with a drafter for a role of this method. Raises UserError for one of another format."""
+    """The picked model with a drafter, loaded or by its folder or hub id, for a role of this method. Raises UserError
+    for a drafter of another format."""
     from engines.models.drafters import load_drafter, with_drafter
 
     loaded = load_drafter(drafter, main) if isinstance(drafter, (str, os.PathLike)) else drafter
@@ -130,6 +131,7 @@ def _trained(name: str, record: ModelRecord, main: Model) -> Any:
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:
-    """What is at hand for another method's roles: the main model, and others of the same name and kind."""
+    """What is at hand for another method's roles: the main model, and of the others those with the same name and
+    kind."""
     others = {role: kind for role, kind in info.needs.items() if role != info.role and role in models}
     return {info.role: main} | {role: models[role] for role, kind in others.items() if kind in kinds_of(models[role])}

@@ -185,7 +185,8 @@ class Run(Iterator[Step]):
         return self._main.tokenizer.piece(token).text if token >= 0 else "nothing"
 
     def _edit(self, edit: Edit) -> Edit | None:
-        """Check the edit and write it down; another method that takes over begins, and is sent nothing."""
+        """Check the edit and write it down; where another method takes over, that one begins and nothing is sent to
+        it."""
         self._check(edit)
         self._note(len(self.steps) - 1, edit)
         if not edit.method:
@@ -225,7 +226,8 @@ class Run(Iterator[Step]):
         self._generator = self._begin(after.method, after.models, recorder.params, text)
 
     def send(self, edit: Edit) -> Step:
-        """The next step, from the edited state. Raises UserError before the first one, or if the edit does not fit."""
+        """The next step, continued from the edited state. Raises UserError if nothing has been decoded yet or the edit
+        does not fit."""
         if not self.steps or self._ended is not None:
             raise UserError(
                 "an edit needs a run that has made a step and is not over; use `edits=` to replay one up to there."
@@ -295,7 +297,8 @@ def stream(
     detail: Detail = "full",
     **options: Any,
 ) -> Run:
-    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError at once."""
+    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError before the
+    first step."""
     method, edits = get_method(slug), options.pop("edits", ())
     check_edits(edits)
     roles = assign_roles(method.info, model)

@@ -49,7 +49,8 @@ def _parts(prompt: str) -> tuple[str, str]:
 
 
 def recognise(prompt: str) -> Example | None:
-    """The task that a typed prompt asks for, with a right answer; None if it is none of ours."""
+    """The task that a typed prompt asks for, with a right answer; None if it is none of ours (then nothing is
+    marked)."""
     if len(prompt) > LONGEST:
         return None
     if (digit := CHAINS.read(prompt.strip())) is not None:
@@ -66,6 +67,7 @@ def task_of(example: Example) -> Task:
 
 
 def check(example: Example, output: str) -> Verdict:
-    """Mark an output exactly, by the rule of the example's task. White space is forgiven except in Python."""
+    """Mark an output exactly, by the rule of the example's task. White space between words is forgiven except in
+    Python."""
     place = task_of(example).wrong(_parts(example.prompt)[1], example.answer, output)
     return Verdict(place is None, place, example.answer)

@@ -26,7 +26,8 @@ class Example:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The mark for an output: whether it is right, and which of its words first goes wrong."""
+    """The mark for one output: whether it is right, and where it first goes wrong (an index into the
+    whitespace-separated words)."""
 
     correct: bool
     first_wrong: int | None
@@ -34,7 +35,8 @@ class Verdict:
 
 
 def first_difference(expected: str, output: str) -> int | None:
-    """The first word in which two texts differ, missing and extra ones included; None if they do not."""
+    """The first whitespace-separated word in which two texts differ; None if they do not. A missing or extra word
+    counts at its place."""
     want, have = expected.split(), output.split()
     for i, (a, b) in enumerate(zip(want, have, strict=False)):
         if a != b:
@@ -43,7 +45,8 @@ def first_difference(expected: str, output: str) -> int | None:
 
 
 def furthest(answers: Iterable[str], output: str) -> int | None:
-    """The first difference from the right answer that the output follows longest; None if it is one of them."""
+    """The first difference from whichever of several right answers the output follows longest; None if it is one of
+    them."""
     places = [first_difference(answer, output) for answer in answers]
     return None if None in places else max(place for place in places if place is not None)
 
@@ -75,7 +78,8 @@ class Task:
     wrong: Callable[[str, str, str], int | None] = lambda text, answer, output: first_difference(answer, output)
 
     def generate(self, split: Split, seed: int = 0, size: int | None = None) -> Iterator[Example]:
-        """Endless examples of one split. Equal arguments give equal ones; short lists may repeat. Raises ValueError."""
+        """Endless examples of one split. Equal arguments give equal examples; short lists may repeat. Raises ValueError
+        where there are none."""
         low, high = self.sizes
         if size is not None and not low <= size <= high:
             raise ValueError(f"size={size} is outside {low}..{high} ({self.size_meaning}) of the task '{self.slug}'.")

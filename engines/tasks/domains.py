@@ -103,7 +103,8 @@ def domains_of(model: Any) -> dict[str, Texts]:
 
 
 def tokens(model: Any, texts: Texts, split: Split, seed: int, window: int) -> Iterator[list[int]]:
-    """Endless windows of tokens of a domain; a text may be cut at both ends. A prompt stands as it is asked."""
+    """Endless windows of tokens of a domain; a text may be cut at both ends of a window. A prompt stands there as the
+    model is asked it."""
     held: list[int] = []
     encode = model.tokenizer.encode
     for text in texts(split, seed):

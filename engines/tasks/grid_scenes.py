@@ -72,7 +72,8 @@ def described(scene: Scene) -> str:
 
 
 def scene_of(text: str) -> Scene | None:
-    """The scene that a text describes; None for another form, two objects in a cell, too few or too many."""
+    """The scene that a text describes; None where it describes none: another form, two objects in a cell, too few or
+    too many."""
     matches = [FORM.fullmatch(" ".join(part.lower().split())) for part in text.split(",")]
     things = [Thing(*match.groups()) for match in matches if match]
     cells = {thing.cell for thing in things}
@@ -102,7 +103,8 @@ def held_out(number: int) -> Scene:
 
 
 def caption(scene: Scene, rng: random.Random | None = None) -> str:
-    """What is said of a scene, a sentence for each object in reading order. rng: of how they begin; None: as usual."""
+    """What is said of a scene, a sentence for each object in reading order. rng: of how the sentences begin; without
+    one always the usual way."""
     sentences = []
     for i, (size, colour, shape, row, column) in enumerate(scene):
         begin = LATER[rng is not None and rng.random() < 0.25] if i else "there is"

@@ -111,7 +111,8 @@ def _sources() -> dict[str, set[str]]:
 
 
 def _read_spell(text: str) -> str | None:
-    """Every unknown word replaced by the only known word that one slip turns into it; None for none or several."""
+    """Every unknown word replaced by the only known word that one slip turns into it; None if there are none or
+    several."""
     changed = False
     words = text.split()
     for i, word in enumerate(words):

@@ -30,7 +30,8 @@ NUMBER = re.compile(rf"\s*(?:(?:{'|'.join(ASKED)})\s*:)?\s*scene\s+([0-9]{{1,3}}
 
 
 def scene_words() -> dict[str, Any]:
-    """What a page needs to draw and write a scene: words, colours as red, green, blue, shapes as rows of bits."""
+    """All that a page needs to draw a scene and to write it: words, colours as red, green and blue, shapes as rows of
+    bits."""
     return {
         "asked": ASKED,
         "sizes": grid_scenes.SIZES,

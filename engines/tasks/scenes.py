@@ -191,7 +191,8 @@ def dark(colour: Sequence[float]) -> bool:
 
 
 def word_for(kind: str, pick: random.Random) -> str:
-    """A word for a scene: the kind's, or another kind's, or one letter beside a typical word: context can mislead."""
+    """A word for a scene: mostly the kind's, sometimes another kind's, sometimes one letter beside a typical word, so
+    that context can mislead."""
     chance, own = pick.random(), KINDS[kind].words
     if chance < FOREIGN:
         return pick.choice([word for word in TYPICAL if word not in own])

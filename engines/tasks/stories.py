@@ -61,7 +61,8 @@ def _read(text: str) -> str | None:
 
 
 def _wrong(text: str, answer: str, output: str) -> int | None:
-    """Right if every given word occurs, in three or more sentences, the last one finished; else its end is marked."""
+    """Right if every given word occurs, in at least three sentences, the last one finished; else the end of the output
+    is marked."""
     words = set(re.findall(r"[\w']+", output))
     covered = all(w in words for w in re.findall(r"[^\s,]+", text))
     whole = len(re.findall(r"[.!?](?=[\s\"]|$)", output)) >= 3 and output.rstrip()[-1:] in '.!?"'

@@ -126,7 +126,8 @@ def _read_problem(text: str) -> str | None:
 
 
 def wrong_unless_final_line(text: str, answer: str, output: str) -> int | None:
-    """Right if the last line is the reference's last line; else the first word that differs from its working."""
+    """Right if the last line is the reference's last line, however it was reached; else the first word that differs
+    from the reference working."""
     lines = output.strip().splitlines()
     if lines and lines[-1].split() == answer.splitlines()[-1].split():
         return None

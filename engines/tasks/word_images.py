@@ -44,7 +44,8 @@ class Look:
 
 @cache
 def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of 2 to `LONGEST` letters in Python's documentation, in order: those trained on, and those held out."""
+    """The words of 2 to `LONGEST` letters in Python's own documentation, in alphabetical order: those that are trained
+    on, and those held out."""
     from pydoc_data.topics import topics
 
     vocabulary = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))

@@ -78,7 +78,8 @@ def _plain(completion: Any) -> bool:
 
 
 def _known(definition: Any, within: list[Path]) -> bool:
-    """Whether a definition is the project's or the standard library's; a namespace package is looked for by name."""
+    """Whether a definition is the project's or the standard library's. A package without files of its own has no path
+    and is looked for by its name."""
     if definition.type == "namespace":
         return (within[0] / str(definition.full_name or "/").replace(".", "/")).is_dir()
     path = definition.module_path
@@ -86,7 +87,8 @@ def _known(definition: Any, within: list[Path]) -> bool:
 
 
 def _detail(completion: Any, folder: Path) -> str:
-    """The line that defines a name, with its place, where that is a file of the project; else its kind."""
+    """The line that defines a name, with its place, where that is a file of the project; else what kind of thing it
+    is."""
     if completion.type == "module":  # where it lies is looked up by importing paths: 0.2 s for each of hundreds
         return "module"
     path = completion.module_path

@@ -171,7 +171,8 @@ class Brackets:
         return only_names(call) is not None or not (call.current.strip() or may_begin(call))
 
     def follows(self, token: str) -> bool:
-        """Whether a token keeps to the rules of all calls that it is read in; nothing is known of one it begins."""
+        """Whether a token keeps to the rules of all calls that it is read in; of one that it begins itself nothing is
+        known yet."""
         other = copy.copy(self)
         other.frames = [copy.copy(frame) for frame in self.frames]
         for frame in other.frames:

@@ -34,7 +34,8 @@ PROGRAM = Path(__file__).with_name("_jedi_process.py")
 @dataclass(frozen=True)
 class Answer:
     """The names that may stand at the end of a text, in the analyser's order, with one line on each; none where it does
-    not know, and `why` says why. line (from 1), column (from 0): the place. began, ended: by `time.perf_counter`."""
+    not know, and `why` then says what is known of that. line (from 1), column (from 0): the place. began, ended: by
+    `time.perf_counter`."""
 
     names: tuple[str, ...]
     details: tuple[str, ...]
@@ -62,7 +63,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signed(Answer):
-    """The answer about a call: names are its parameters. signatures: its forms, none where unknown."""
+    """The answer about a call: names are its parameters. signatures: the forms that it has, none where they are not
+    known."""
 
     signatures: tuple[tuple[Parameter, ...], ...] = ()
 
@@ -164,7 +166,8 @@ def in_string_or_comment(text: str) -> bool:
 
 
 def _end_of_string(text: str, at: int, opener: str) -> int:
-    """The place behind a string's closing quotes; -1 if the text ends in it. A broken one ends with its line."""
+    """The place behind a string's closing quotes; -1 if the text ends in it. One that is broken off ends with its
+    line."""
     while at < len(text):
         if text.startswith(opener, at):
             return at + len(opener)

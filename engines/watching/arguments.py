@@ -82,7 +82,8 @@ def _buffered(cache: Any) -> int | None:
 
 
 def keys_of(cache: Any) -> Tensor | None:
-    """The keys [B, h, K, d] of the last layer, which depend on all before them; None where unseen."""
+    """The keys [B, h, K, d] of the last layer, which depend on everything before them; None where they cannot be
+    seen."""
     cache = getattr(cache, "self_attention_cache", cache)  # beside that of a source
     layers = getattr(cache, "layers", None)
     if layers:

@@ -38,7 +38,8 @@ INFO = RecordInfo(
 
 @dataclass
 class Bound:
-    """What is known of a bound on joint entropy: at least `low`, below `high`. seen: whether any step followed one."""
+    """What the steps seen so far say of a bound on joint entropy: at least `low`, below `high`. seen: whether any step
+    followed one."""
 
     low: float = 0.0
     high: float = float("inf")
@@ -83,7 +84,8 @@ class Denoised:
 
 @dataclass
 class Seen:
-    """What is known of a forward but its outcome. t: the temperature, if known; facts: of the logits with it."""
+    """What is known of a forward apart from its outcome. t: the temperature, None where it is not known; facts: of the
+    logits with it."""
 
     drew: Drew
     argmax: Tensor

@@ -48,7 +48,8 @@ class Draws:
         return self._try((NOISE,), before, after, None, size, length, device).noise
 
     def again(self, before: Tensor | None, after: Tensor | None, z: Tensor) -> Drew:
-        """What was drawn between two states where a step had the logits [L, V]; nothing where no list of draws fits."""
+        """What was drawn between two states where a step had the logits [L, V]; nothing where no list of draws leads
+        from the one to the other."""
         for wanted in (self._usual, *(kinds for kinds in LISTS if kinds != self._usual)):
             draw = self._try(wanted, before, after, z, z.shape[1], len(z), z.device)
             if draw.noise is not None:

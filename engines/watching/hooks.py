@@ -220,7 +220,8 @@ def _object(cache: Any) -> Any:
 
 
 def layers_in(module: Any) -> list[Any]:
-    """The transformer layers of a module, by the number that its config says; none of a compiled one."""
+    """The transformer layers of a module, by the number that its config says; none of a compiled one, whose graph they
+    are in."""
     wanted = layer_count(getattr(module, "config", None))
     if hasattr(module, "_orig_mod") or not wanted:
         return []

@@ -132,7 +132,8 @@ class Line:
 
     def begins(self, call: Call) -> int:
         """The position of a forward's first row: by its position ids where they are known to be those of the text, else
-        by the cache. Without either the rows repeat the text, or stand behind a cache of the module's own."""
+        by the cache. Without either among the arguments the rows repeat the text, or the module keeps a cache of its
+        own and they stand behind it."""
         assert call.ids is not None
         ids, past = call.ids[0].tolist(), call.past
         if not self.turns or (past == 0 and (call.cached or self._repeats(ids))):

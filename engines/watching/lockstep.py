@@ -215,7 +215,8 @@ class Beams:
         return [self.rows.index(level.parents[b]) if level.parents else None for b in self.rows]
 
     def reading(self, outputs: list[list[int]] | None, number: int = 0, answers: int = 1) -> Reading:
-        """The board shows the path of the output, else that with the largest sum. number: of this answer among all."""
+        """The board shows the path of the output; without one that with the largest sum at the last forward. number: of
+        this answer among `answers`."""
         remarks = [f"{self.batch} beams are fed in one forward; the board shows the path that was chosen in the end."]
         start = len(self.prompt)
         if outputs is not None:

@@ -68,7 +68,8 @@ class MaskedReader:
 
 
 class Board:
-    """One prompt's board. row: of a forward; blind: of guidance, the row that does not see the prompt, or None."""
+    """One prompt's board. row: its row in a forward; blind: the row beside it that does not see the prompt, of
+    guidance, or None."""
 
     def __init__(self, reader: MaskedReader, row: int, blind: int | None) -> None:
         self.reader, self.row, self.blind = reader, row, blind
@@ -179,7 +180,8 @@ class Board:
         return places[0] if len(places) == 1 else None
 
     def _write(self, part: np.ndarray, start: int) -> list[Written]:
-        """Note what the turn before wrote: where the part differs from the board. Returns what the loop put in."""
+        """Note what the turn before wrote: where the part differs from what stood there. What the loop put in beside it
+        is returned."""
         mask, end = self.reader.mask_id, start + len(part)
         if start > self.fed:
             raise Unreadable(f"positions from {start} on were fed of a board of {self.fed}.")

@@ -16,7 +16,8 @@ NUMBERS = ("seq_idx", "segment_ids", "sequence_ids", "document_ids")  # that say
 
 
 def check_one_text(call: Call) -> None:
-    """Raises Unreadable where the rows of each sequence belong to several texts, or logits not at their end."""
+    """Raises Unreadable where the rows of each sequence belong to several texts, or have logits elsewhere than at their
+    end."""
     if call.n < 2:
         return
     if why := next(_several(call), ""):
@@ -58,7 +59,8 @@ def seen_by(mask: Tensor) -> np.ndarray:
 
 
 def _apart(seen: np.ndarray) -> int:
-    """The first row from which on none sees a column that one before it saw [n, K]; 0 for none. Padding sees itself."""
+    """The first row from which on none sees a column that one before it saw [n, K]; 0 where there is none. Padding sees
+    itself at most."""
     for row in np.flatnonzero(~(seen[1:] & seen[:-1]).any(1)) + 1:
         before = seen[:row]
         new = seen[row:] & ~before.any(0)
@@ -79,7 +81,8 @@ def _again(positions: np.ndarray) -> int:
 
 
 def _rows_named(value: Any, n: int) -> list[int]:
-    """The rows that an argument names: numbers, or truths; none for a single number, which counts from the end."""
+    """The rows that an argument names: a list or tensor of numbers, or of truths; none for a single number, which
+    counts them from the end."""
     if torch.is_tensor(value) and value.ndim == 1 and not value.is_floating_point():
         named = value.nonzero()[:, 0].tolist() if value.dtype == torch.bool else value.tolist()
     elif isinstance(value, (list, tuple, range)) and all(isinstance(number, int) for number in value):

@@ -65,7 +65,8 @@ class Fingerprint:
         self.keys, self.past = keys, past  # [B, n, d]
 
     def kept(self, cache: Any, now: int) -> list[int] | None:
-        """The rows of the forward at the end of the cache, in order; None where unseen. now: rows in the cache."""
+        """The rows of the forward that stand at the end of the cache, in their order; None where that cannot be seen.
+        now: rows in the cache."""
         keys = keys_of(cache)
         if keys is None or keys.shape[0] != len(self.keys):
             return None
@@ -112,7 +113,8 @@ def newest(keys: Tensor, end: int) -> int:
 
 
 def fingerprint(call: Call, cache: Any) -> Fingerprint | None:
-    """That of a forward that has just ended, of its newest rows that are held; None where keys are unseen."""
+    """That of a forward that has just ended, of its newest rows as far as they are held; None where its keys cannot be
+    seen."""
     keys, past = keys_of(cache), call.past
     if keys is None or past is None or not keys.shape[-2] or keys.shape[0] != call.batch:
         return None
@@ -151,7 +153,8 @@ def first_look(call: Call, row: int) -> int:
 
 
 def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
-    """(row, its blind row or None) of every prompt of a call [B, n]: a blind row is another with more masks."""
+    """(row, its blind row or None) of every prompt in a first call [B, n]: a blind row is another one with more
+    masks."""
     half = len(rows) // 2
     if len(rows) % 2 == 0:
         for first, second in ((0, half), (half, 0)):
@@ -167,7 +170,8 @@ def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
 
 
 def grown(before: int, now: int, alike: bool) -> str:
-    """What is said where a batch has another number of rows. alike: whether all of them begin with one text."""
+    """What is said where a batch has another number of rows than before. alike: whether all of them begin with one
+    text."""
     return f"the loop fed {before} rows and then {now}, so they cannot be followed" + (
         ": candidates of one text that are tried side by side." if alike else "; decode the prompts one by one."
     )

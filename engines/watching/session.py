@@ -193,7 +193,8 @@ class Watch:
 
 
 def outputs_of(out: Any) -> list[list[int]] | None:
-    """The token ids of each answer that a loop returned, None where it gave none. Raises UserError for others."""
+    """The token ids of each answer that a loop returned, or None where it gave none. Raises UserError for anything
+    else."""
     output = getattr(out, "sequences", out)
     if isinstance(output, tuple) and output:  # loops that return (ids, number of forwards)
         output = next((part for part in output if torch.is_tensor(part)), output)

@@ -118,7 +118,8 @@ def _subject(role: str, model: Any) -> Subject:
 
 
 def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
-    """The tokenizer of the traces: ours, transformers', the model's, or bare ids. Raises UserError for another."""
+    """The tokenizer of the traces: one of ours, one of transformers, that of the model, or bare ids. Raises UserError
+    for one that cannot decode."""
     from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer
 
     if given is None:
@@ -133,7 +134,8 @@ def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
 
 
 class PlainTokenizer:
-    """Any that encodes and decodes, a slow one of transformers included; a token is shown as it decodes alone."""
+    """Any tokenizer that encodes and decodes, a slow one of transformers included; a token is shown as it decodes
+    alone."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -167,7 +169,8 @@ class PlainTokenizer:
 
 
 def end_ids(main: Subject, tokenizer: Any) -> list[int]:
-    """The ids that end an answer, by the model loaded here, its generation config, its config or the tokenizer."""
+    """The ids that end an answer, by the model that was loaded here, its generation config, its config or the
+    tokenizer."""
     if main.loaded is not None:
         return sorted(main.loaded.eos_ids)
     for source in (getattr(main.module, "generation_config", None), main.config, tokenizer):

@@ -17,7 +17,8 @@ __all__ = ["FORMATS", "KEY_VARIABLE", "Attached", "attach", "key_for", "read_add
 
 
 def attach(url: str, model: str = "", prompt: str = "", **options: Any) -> Trace:
-    """The finished answer of a server. options: of `Attached`; a key is read from the environment. Raises UserError."""
+    """The finished answer of a server. options: as in `Attached`; a key is read from the environment. Raises
+    UserError."""
     options.setdefault("key", key_for(read_address(url)))
     with closing(Attached(url, model, prompt, **options)) as run:
         for _ in run:

@@ -306,7 +306,8 @@ def events(chunks: Iterable[bytes]) -> Iterator[tuple[float, str]]:
 
 
 def parsed(text: str) -> Any:
-    """A JSON text of a server. Raises ValueError, RecursionError, or ServerError for more values than are held."""
+    """A JSON text of a server. Raises ValueError or RecursionError for what is none, ServerError for more values than
+    are held in memory."""
     if sum(text.count(c) for c in ",[{") > MAX_VALUES:
         raise ServerError(f"the server sent more than {MAX_VALUES:,} values at once, so it was given up.")
     return json.loads(text)

@@ -174,7 +174,8 @@ def own_params(args: argparse.Namespace, infos: Sequence[MethodInfo]) -> dict[st
 
 
 def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, str]]]:
-    """The lossless methods asked for with their parameters, or all that this model can run. Raises UserError."""
+    """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
+    UserError."""
     infos = asked(args) or [
         info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
@@ -282,7 +283,8 @@ def _hold(
 
 
 def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapping[str, Trace]]) -> list[Kept]:
-    """Each control on a GGUF file against llama.cpp's own server, which is no failure: it rounds in another way."""
+    """Each control on a GGUF file against llama.cpp's own server, which is told and no failure: its attention rounds in
+    another way."""
     from explorer.bench import certified, llama_server
 
     header = getattr(model, "header", None)

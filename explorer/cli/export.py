@@ -61,7 +61,8 @@ def _add_pictures(export: Command) -> None:
 
 
 def wanted(args: argparse.Namespace) -> str | None:
-    """The kind of picture asked for; None for another export. Raises UserError for an option of another kind."""
+    """The kind of picture asked for; None for another kind of export. Raises UserError for an option that does not
+    belong to it."""
     kind = next((name for name in SAID if getattr(args, name) is not None), None)
     foreign = {
         "step": FIGURES,

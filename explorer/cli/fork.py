@@ -39,7 +39,8 @@ def add_arguments(fork: Command) -> None:
 
 
 def fork_command(args: argparse.Namespace) -> int:
-    """Replay to the step, change, go on; prints text or trace. Exit 1 where the replay was not the recording."""
+    """Replay to the step, change, go on: the text (or the trace) on standard output. Exit 1 where the replay was not
+    the recording."""
     check_target(args.json)
     trace = read_traces([args.file])[0]
     slug = engines.forking_method(trace, args.method)

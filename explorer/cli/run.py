@@ -234,7 +234,8 @@ def read_prompt(args: argparse.Namespace) -> str | list[int]:
 
 
 def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Each method's share: `name=value` goes to all that declare it, `method:name=value` to one. Raises UserError."""
+    """Each method's share: `name=value` goes to every method that declares it, `method:name=value` to that one. Raises
+    UserError."""
     shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
     declared = {info.slug: {p.name for p in info.params} for info in infos}
     for key, value in given.items():

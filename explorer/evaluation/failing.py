@@ -60,7 +60,8 @@ def keep_failing(results: Mapping[str, Any], lm: DecodingLM, most: int, store: R
 
 
 def failing(samples: Sequence[Mapping[str, Any]], higher_is_better: Mapping[str, Any]) -> Iterator[Marked]:
-    """The items, in their order, to which every metric of right (1) or wrong (0) gives 0 under every filter."""
+    """The items to which every metric that says right or wrong (0 or 1, higher is better) gives 0, under every filter,
+    in their order."""
     marks: dict[int, list[bool]] = {}
     first: dict[int, Mapping[str, Any]] = {}
     for sample in samples:

@@ -94,7 +94,8 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """Tokens from `start` on, scored by the method's model in one forward. left_out: see `Answer`."""
+    """A text whose tokens from `start` on are scored by the method's model itself, in one forward. left_out: see
+    `Answer`."""
 
     method: str
     ids: list[int]

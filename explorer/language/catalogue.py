@@ -150,7 +150,8 @@ def faults() -> list[str]:
 
 
 def _fits(text: str, translation: str) -> bool:
-    """Numbered places may be left out, such as that of a plural; named ones must all be there."""
+    """Numbered places may be left out, such as that of a plural; named ones are filled by name and must all be
+    there."""
     there, here = set(_PLACE.findall(text)), set(_PLACE.findall(translation))
     named = {place for place in there if not place[1:-1].isdigit()}
     return here <= there and named <= here

@@ -52,7 +52,8 @@ def _raised(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _skipped(node: ast.AST) -> Iterator[ast.AST]:
-    """What is no message: documentation, parts of an f-string, names of attributes and keys, logs, exports."""
+    """What is no message: documentation, the parts of an f-string, names of attributes and keys, what goes to a log,
+    what a module exports."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         yield node.value
     elif isinstance(node, ast.JoinedStr):

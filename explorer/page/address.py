@@ -43,7 +43,8 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
 
 
 def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[str, str]) -> dict[str, str]:
-    """{kind, name, tab} of a query; labels: tab id -> label. Raises UserError for what is unknown or unreadable."""
+    """{kind, name, tab} of a query. labels: id of a tab -> what it is called. Raises UserError for what is not here, or
+    for a query that cannot be read."""
     parts = parts_of(query)
     for kind, tab in TABS.items():
         if name := parts.get(kind, ""):

@@ -56,7 +56,8 @@ class Advising:
         return {self.first.strip(), *(card.prompt.strip() for card in self.handlers.gallery.cards)}
 
     def model(self, form: Form, prompt: str) -> str:
-        """The model of slot 1 if causal and fit for it, else the first that reads any text. Raises UserError."""
+        """The model of the first slot where it is causal and reads this prompt, else the first that reads any text.
+        Raises UserError where there is none."""
         catalogue, known = self.handlers.catalogue, tasks.recognise(prompt)
         causal = [model for model in catalogue.models if model.kind == "causal"]
         mine = next((model for model in causal if model.name == form.model), None)

@@ -63,7 +63,8 @@ FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, 
 
 
 def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead | None = None) -> gr.Blocks:
-    """The whole page. told: what lecture mode shows (default: what ships); loads: loads chosen models before Run."""
+    """The whole page. told: what lecture mode shows, by itself what ships. loads: what loads the models that are
+    chosen, before Run."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
             f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
@@ -102,7 +103,8 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
 
 
 def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], slot: gr.HTML) -> None:
-    """Recorded quality against forwards; drawn when the tab is opened: other pages never load plotly."""
+    """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them
+    never loads plotly."""
     with gr.Tabs(selected="methods-swept"):
         with gr.Tab("Methods against a threshold", id="methods-swept"):
             gr.Markdown(SWEEPS)
@@ -227,7 +229,8 @@ def _connect_run(
     asking: Any,
     advised: Any,
 ) -> None:
-    """asking: the event of a server that answers, or None; advised: that of what helps, which ends by itself."""
+    """asking: the event of a server that answers, None where none is asked. advised: that of what helps, which Stop
+    lets end by itself."""
     running = gr.on(
         [start.click, prompt.submit],
         handlers.run,
@@ -245,7 +248,8 @@ def _connect_run(
 def _results(
     handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML, prompt: gr.Textbox
 ) -> tuple[gr.HTML, Any, Any]:
-    """The tabs below the players: results table, what follows its change, the event of a server that answers."""
+    """The tabs below the players. Returns the results table, what follows when it changes, and the event of a server
+    that answers."""
     with gr.Tabs(selected="results"):
         with gr.Tab("Results", id="results"):
             shown = table(tables.results(handlers.opening), elem_id="results")

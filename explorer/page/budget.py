@@ -38,7 +38,8 @@ log = logging.getLogger("decoding-explorer")
 
 @dataclass(eq=False)
 class Places:
-    """Of one address, while a call of it is there: for answers that are made or read, and for those made now."""
+    """Of one address, while some call of it is there: for answers that are made or read, and for those that are made
+    now."""
 
     answers: asyncio.Semaphore
     turns: asyncio.Semaphore

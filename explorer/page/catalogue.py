@@ -114,7 +114,8 @@ class Catalogue:
         return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
 
     def defaults(self, opening: Sequence[Trace]) -> list[Form]:
-        """The slots as the page opens: settings of the opening traces, masked methods (controls first), the rest."""
+        """The slots as the page opens: the settings of the opening traces, then masked methods, controls (no baseline)
+        first, then the rest."""
         plans = [plan for trace in opening if (plan := self.repeat(trace))]
         used = {plan.method for plan in plans}
         rest = sorted(self.methods.values(), key=lambda info: (info.kind != "masked", info.baseline is not None))
@@ -122,7 +123,8 @@ class Catalogue:
         return [plans[i % len(plans)] for i in range(SLOTS)] if plans else []
 
     def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Form | None:
-        """What runs that trace again, None where it cannot run here. named: a model's own name -> what loads it."""
+        """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what
+        loads it."""
         header, known_as = trace.header, name_of(trace)
         model = named.get(known_as, known_as)
         known = {listed.name for listed in self.models} | ({*named.values()} if self.open else set())

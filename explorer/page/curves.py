@@ -28,7 +28,8 @@ def blank() -> Any:
 
 
 def logarithmic(figure: Any, ticks: Sequence[float], low: float, high: float) -> None:
-    """Make the horizontal axis so, with the ticks near the data: most methods lie close together at a small share."""
+    """Let its horizontal axis be one, with those of the ticks that are near the data; most methods are close together
+    at a small share."""
     near = [tick for tick in ticks if low <= tick <= high]
     figure.update_xaxes(type="log", tickvals=near, ticktext=[f"{tick:g}" for tick in near])
 

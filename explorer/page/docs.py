@@ -63,7 +63,8 @@ def links() -> gr.HTML:
 
 
 def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str) -> None:
-    """Build the tab; asked: `links`, outside of all tabs; limits: those of this page, as Markdown."""
+    """Build the tab; asked: `parts.doc_links`, outside of all tabs; limits: those of this page, as Markdown; `light`:
+    options of a handler that touches no model."""
     titles = documents()
     with gr.Row():
         with gr.Column(scale=1, min_width=240):

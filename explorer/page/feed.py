@@ -43,7 +43,8 @@ def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, *
 
 
 def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dict[str, Any]:
-    """A finished trace with its figures as one batch. at: the finished steps to show first; name: the id for links."""
+    """A finished trace with its figures as one batch; at: the number of finished steps to show first; `name`: the id
+    under which a link finds it again."""
     return (
         {"slot": slot, "trace": msgspec.Raw(shown(trace).encode())}
         | ({} if at is None else {"at": at})
@@ -84,13 +85,15 @@ class Feed:
 
     @property
     def caution(self) -> str:
-        """What to expect of a run's text where its weights cannot keep what its method promises; else ""."""
+        """What to expect of the text of a run that has begun, where its weights cannot keep what its method promises;
+        else ""."""
         header = self._run.header if self._run else None
         return caution(header.models[0]) if header and header.lossless and header.models else ""
 
     @property
     def without(self) -> str:
-        """Of a run that promises its control's text: that its model lacks row-invariant forwards; else ""."""
+        """Of a run that promises its control's text, that its model cannot keep a row's bits though that was wished;
+        else ""."""
         header = self.trace.header if self.trace else None
         if not (self.invariant and header and header.lossless and header.models):
             return ""
@@ -220,7 +223,8 @@ class Feed:
                     self._take(made)
 
     def _decode(self) -> None:
-        """Decode in a thread and hand over each step with new entries of the token table, at last None or the error."""
+        """Decode in a thread of its own and hand over each step with the new entries of the token table, at last None
+        or what went wrong."""
         assert self._run
         ended: BaseException | None = None
         try:
@@ -273,7 +277,8 @@ class Feed:
             return {}
 
     def _kept(self, trace: Trace) -> str:
-        """Keep the run if there is a store and a step; returns its id. A store that fails never fails a run."""
+        """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a
+        run."""
         name = ""
         try:
             name = self.keep.save(trace) if self.keep and trace.steps else ""

@@ -30,7 +30,8 @@ Value = bool | int | float | Annotated[str, msgspec.Meta(max_length=12_000)]  # 
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
-    """Fork the trace of player `slot` after `step` steps into player `target`. A token is an id, or text."""
+    """What the browser asks: fork the trace of player `slot` after `step` steps into player `target`. A token is an id,
+    or text."""
 
     slot: Slot
     step: Place
@@ -162,7 +163,8 @@ def _summary(feed: Feed, where: str) -> str:
 
 
 def offered(methods: Mapping[str, MethodInfo]) -> str:
-    """The methods with their parameters, as JSON, for the panel; without the length, which no edit may change."""
+    """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
+    change."""
     names = ("name", "kind", "default", "low", "high", "step", "choices", "help", "symbol", "presets")
     offers = [
         {

@@ -199,7 +199,8 @@ class Guard:
             raise HTTPException(403, "Requests from another site are refused.")
 
     def _check_stream(self, path: str, stream: str) -> None:
-        """Gradio fails in mid-answer for a session or call that it does not know. Raises HTTPException before."""
+        """Gradio fails in the middle of its answer for a session or a call that it does not know; it need not begin.
+        Raises HTTPException."""
         if self.queue is None:
             return
         if path == STREAM and stream not in self.queue.pending_messages_per_session:
@@ -208,7 +209,8 @@ class Guard:
             raise HTTPException(404, "There is no call of that name.")
 
     def _believed(self, name: bytes, value: bytes) -> bool:
-        """Whether Gradio may see a header: what names the server, and would stand in the page, has to name this one."""
+        """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
+        one."""
         if name.lower() == b"x-forwarded-host":
             host = value.decode("latin-1")
             return PLAIN_HOST.fullmatch(host) is not None and (not self.hosts or _name(host) in self.hosts)
@@ -277,7 +279,8 @@ def _name(host: str) -> str:
 
 
 def _in_pieces(scope: dict[str, Any], send: Any) -> Any:
-    """A send that adds our headers, sends in pieces, and notes in the scope since when one waits to be read."""
+    """A send that adds our headers, gives an answer away in pieces, and notes in the request's scope since when one
+    waits to be read."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -16,7 +16,8 @@ USUAL = "confidence"  # what a player shows where nothing else is asked for
 
 
 def lane(lesson: Lesson) -> str:
-    """The scores that a lesson looks at: the first of its stops' that a player would not show itself; "" for none."""
+    """The scores that a lesson looks at: the first of those its stops speak of that a player would not show by itself;
+    "" where none is named."""
     named = [claim.lane for stop in lesson.stops for claim in stop.check.lanes]
     return next((name for name in named if name != USUAL), named[0] if named else "")
 
@@ -51,7 +52,8 @@ def _run(card: Card) -> dict[str, str]:
 
 
 def section(tab: gr.Tab) -> None:
-    """Build the tab, whose content is sent when it is opened first."""
+    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
+    first."""
     sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
     tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **LIGHT)

@@ -102,7 +102,8 @@ class Limits:
         return sentences
 
     def check_methods(self, files: Sequence[str]) -> None:
-        """Nothing but what ships runs for strangers. Raises UserError for local method files on a public host."""
+        """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public
+        host."""
         if self.public and files:
             raise UserError(
                 f"'{files[0]}' is a method of your own, which may do anything, and this is a public host (--public, "

@@ -41,7 +41,8 @@ class MyRuns:
 
     @classmethod
     def open(cls, gallery: Gallery, limits: Limits) -> MyRuns:
-        """The store that the environment names, its journals recovered; where it cannot be used the page says why."""
+        """The store that the environment names; where it cannot be used the page says why and works without. Journals
+        left behind are recovered."""
         try:
             keep = RunStore.from_env(limits.public)
         except UserError as error:
@@ -70,7 +71,8 @@ class MyRuns:
         return self.keep.get(name)
 
     def linked(self, query: Any) -> tuple[dict[int, tuple[str, Trace]], dict[str, Any], list[str]]:
-        """(slot -> (name, trace), where to go, sentences on what is not here) of a query. Raises UserError."""
+        """What a query opens: slot -> (name, trace), where to go, and the sentences about what is not here. Raises
+        UserError."""
         link = read_query(query)
         opened: dict[int, tuple[str, Trace]] = {}
         gone: list[str] = []
@@ -126,7 +128,8 @@ class MyRuns:
         )
 
     def act(self, action: dict[str, Any]) -> str:
-        """Pin, rename, delete or restore as the list asks, then the list. Whatever is wrong becomes a sentence."""
+        """Pin, rename, delete or restore as the list asks, then the list again. Whatever is wrong becomes a
+        sentence."""
         page = action.get("page")
         page = page if isinstance(page, int) and 0 <= page < 10**6 else 0
         name, what = str(action.get("id", ""))[:64], action.get("act")

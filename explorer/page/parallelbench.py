@@ -51,7 +51,8 @@ CHOSEN = (
 
 
 def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
-    """The whole section, drawn when `tab` is opened. outputs: bus, status and results of the players."""
+    """The whole section; its figures are drawn when `tab` is opened. outputs: bus, status and results of the
+    players."""
     gr.Markdown(HELP)
     parts = parallelbench.recorded(PARALLELBENCH)
     if not parts:
@@ -105,7 +106,8 @@ def _sources(parts: Sequence[Part]) -> str:
 
 
 def drawn(parts: Sequence[Part], points: Sequence[Point], task: Any, order: Any) -> tuple[Any, Any, Any, str]:
-    """Both figures, the rows of the list and the oracle view of one task. Raises gr.Error for what is not offered."""
+    """Both figures, the rows of the list and the oracle view of one task. Raises gr.Error for one that is not
+    offered."""
     orders = (EVERY, *ORDERS, LEFT_TO_RIGHT, ADAPTIVE)
     if not (isinstance(task, str) and isinstance(order, str) and task in GRID and order in orders):
         raise gr.Error("choose a task and an order of the lists.", print_exception=False)
@@ -180,7 +182,8 @@ def looks(points: Sequence[Point]) -> dict[str, tuple[str, str]]:
 
 
 def accuracy_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> Any:
-    """Exact answers against tokens per forward, with intervals, and the derived line. every: of all orders."""
+    """Exact answers against tokens per forward: dots with intervals for each model and way to draw, and the derived
+    line. every: of all orders."""
     figure = blank()
     if line := curve(task, every):
         _derived(figure, *line)

@@ -40,7 +40,8 @@ _numbers = itertools.count(1)
 
 
 def fresh(**data: Any) -> str:
-    """JSON with a running number: sending it twice is a change. `<` is escaped: the text is inert anywhere."""
+    """JSON with a running number, so that sending the same thing twice is a change. `<` is escaped: the text is inert
+    anywhere."""
     text = json.dumps({**data, "n": next(_numbers)}, ensure_ascii=False).replace("<", "\\u003c")
     return text.encode("utf-8", "replace").decode()  # half of a character, which a visitor may send, cannot be answered
 
@@ -61,7 +62,8 @@ def capital(words: object) -> str:
 
 
 def say(text: str, kind: str = "info", go: str = "") -> str:
-    """A value of the status line. go: the id that the page scrolls to where it is not in sight, such as the players."""
+    """A value of the status line. go: the id of what the page scrolls to where it is not in sight, such as the
+    players when a run begins."""
     return fresh(kind=kind, text=capital(text), **({"go": go} if go else {}))
 
 
@@ -163,7 +165,8 @@ def _turn(name: str, what: str, on: str) -> str:
 def module(
     name: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any
 ) -> gr.HTML:
-    """Drawn by a module of the client: `call` is an expression over `page`, `element`, `props`, `watch`, `trigger`."""
+    """A component drawn by a module of the client: `call` is an expression over `page`, the module, and `element`,
+    `props`, `watch`, `trigger`."""
     script = f"dxReady.then(() => dxModules.load({json.dumps(name)})).then((page) => {{ {call}; }});"
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
@@ -174,6 +177,7 @@ def hidden(name: str, call: str) -> gr.HTML:
 
 
 def dots(within: str) -> gr.HTML:
-    """Hidden; `submit` with {"dot": n} when a dot of a figure inside `within` is clicked; n: its `customdata`."""
+    """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
+    its `customdata`."""
     call = "page.mountDots(props, trigger)"
     return module("page/dots.js", call, within=within, visible="hidden", elem_id=f"{within}-dots")

@@ -49,7 +49,8 @@ class Ahead:
         self._tasks = {model.name: model.tasks for model in desk.catalogue.models}
 
     def want(self, pairs: Sequence[Pair]) -> list[str]:
-        """From now on these are to be ready, in this order, and nothing else; returns the models that are not."""
+        """From now on these are to be ready, the first one first, and nothing else; returns the models of those that
+        are not."""
         with self._lock:
             kept = [pair for pair in pairs if pair in self._wanted]
             self._wanted = [pair for pair in pairs if pair in kept or self._may(pair)]

@@ -123,7 +123,8 @@ def serve(**options: Any) -> None:
 
 
 def _hosts(server_name: str | None) -> set[str]:
-    """Names this server answers for. Behind the proxy of a Space any may arrive, and strangers are expected."""
+    """Names this server answers for. Behind the proxy of a Space any name may arrive, and strangers are expected
+    there."""
     if os.environ.get("SPACE_ID"):
         return set()
     named = [server_name or os.environ.get("GRADIO_SERVER_NAME", ""), *os.environ.get("EXPLORER_HOSTS", "").split(",")]

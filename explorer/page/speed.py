@@ -38,7 +38,8 @@ def section(tab: gr.Tab) -> None:
 
 
 def _introduced(bench: Bench) -> str:
-    """What was measured, as a title, and how many answers were the control's text, as it was counted."""
+    """What was measured, as a title, and what it says of the control's text: as it was counted, not as it is meant to
+    be."""
     target = bench.models[0]
     count = f"{len(bench.labels())} methods on {target.name}, answers of up to {bench.max_new_tokens} tokens"
     same, tried = sum(score.same for score in bench.scores), sum(score.prompts for score in bench.scores)

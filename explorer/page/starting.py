@@ -28,7 +28,8 @@ Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries o
 
 @cache
 def lent() -> bool:
-    """Whether a machine is lent for each run: the package `spaces` is there, and not a folder of that name."""
+    """Whether a machine is lent for each run: the package `spaces` is there; a folder that happens to be called so is
+    none."""
     spec = importlib.util.find_spec("spaces")
     return spec is not None and spec.origin is not None
 
@@ -40,7 +41,8 @@ def prepare(seconds: float) -> None:
 
 
 def loading(plan: Form, limits: Limits) -> str:
-    """The model that a run has to load first; "" where it is in memory, or where it will run is not known."""
+    """The name of the model that a run has to load before it begins; "" where it is in memory, or where it will run is
+    not known."""
     return "" if lent() or engines.is_loaded(plan.model, limits.device) else plan.model
 
 
@@ -77,12 +79,14 @@ def start(plan: Form, prompt: str, seed: int, limits: Limits) -> engines.Run | R
 
 @lru_cache(maxsize=4)
 def decorated(seconds: float) -> Callable[..., Iterator[Item]]:
-    """`items`, with a GPU for that long where there is one. ZeroGPU wants to see it before the page is up."""
+    """`items`, with a GPU around it for that long where there is one to be had. ZeroGPU wants to see it before the page
+    is up."""
     return importlib.import_module("spaces").GPU(duration=round(seconds) + MARGIN)(items)
 
 
 def items(plan: Form, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
-    """A whole run as plain data: header, steps, its state after each; refusals and failures are items too."""
+    """A whole run as plain data: its header, its steps, and its state after each; refusals and failures are items
+    too."""
     try:
         run = plan.begin(prompt, seed, limits)
     except UserError as error:
@@ -114,7 +118,8 @@ def items(plan: Form, prompt: str, seed: int, limits: Limits) -> Iterator[Item]:
 
 
 class Remote(Iterator[Step]):
-    """A run in another process, read like one here. Raises UserError for what is refused."""
+    """A run in another process, read like a run here: steps, `close`, `pieces`, `trace`. Raises UserError for what is
+    refused."""
 
     def __init__(self, received: Any) -> None:
         self._items = received

@@ -43,7 +43,8 @@ class Stopped(UserError):
 
 
 class Studies:
-    """Runs studies, one at a time for each session, which can stop its own and keeps what it was looking at."""
+    """Runs studies for the page, one at a time for each session, which can stop its own and keeps what it was looking
+    at."""
 
     def __init__(self, public: bool) -> None:
         self.public = public
@@ -172,7 +173,8 @@ def played(study: Study) -> list[tuple[str, str, Any]]:
 
 
 def every_run(study: Study) -> Iterator[tuple[str, str, Any]]:
-    """(place, name, run) of every such point. A place: figure.series.point, as its dot has it."""
+    """(place, name, run) of every such point. A place is the name of a figure with the numbers of a series and of a
+    point, as its dot has it."""
     for figure in study.figures:
         for j, series in enumerate(figure.series):
             for k, run in enumerate(series.runs):
@@ -246,7 +248,8 @@ def _read(record: Any, name: Any) -> Study:
 
 
 def play(record: Any, wish: Any) -> tuple[Any, Any, Any, Any]:
-    """(form of slot 1, status lines there and here, the Explore tab) for a point. wish: a place, or a dot's click."""
+    """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. wish: a
+    place, or the click of a dot."""
     place = asked_for(wish)
     chosen = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
     if chosen is None:

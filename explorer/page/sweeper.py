@@ -136,7 +136,8 @@ class Sweeper:
 
     @refusals(0, 5, "The sweep failed with an error of ours; the server's log has the details.")
     def run(self, request: gr.Request, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Yields (status, figure by tokens per forward, figure by forwards, points, prompts), first before a model."""
+        """Run it: (status, figure by tokens per forward, figure by forwards, points, prompts). Yields before the model
+        is touched."""
         session, checked = self.handlers.session(request), self.read(values)
         session.sweep, budget = None, workers.until(checked.seconds)
         with session.begin_sweep() as job:

@@ -12,7 +12,8 @@ _CLIP = 400  # characters of a prompt or an output on a card
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The card of a kept run, for a list. saved_at: Unix time; size: bytes of the packed trace."""
+    """The card of a kept run: what a list shows without reading the trace. `saved_at` is Unix time, `size` bytes of the
+    packed trace."""
 
     id: str
     sha256: str

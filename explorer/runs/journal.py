@@ -55,7 +55,8 @@ class Journal:
             self._path.unlink(missing_ok=True)
 
     def leave(self) -> bool:
-        """The run was not kept: the journal, its only copy, stays for `recover`. False where it is not whole."""
+        """The run is over and was not kept: the journal, its only copy, stays for `recover`. False where it does not
+        hold all of the run."""
         with contextlib.suppress(OSError, AttributeError):
             self._file.close()
         return not self.failed

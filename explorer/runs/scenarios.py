@@ -37,7 +37,8 @@ class Stop(Part, frozen=True):
 
 
 class Lever(Part, frozen=True):
-    """One parameter of the run in player `slot` (from 0) at the recorded values. low, high: what its ends give."""
+    """One parameter of the run in player `slot` (from 0), at the values that are recorded. low, high: what its ends
+    give."""
 
     label: str
     slot: int
@@ -77,7 +78,8 @@ class Scenario(Part, frozen=True):
 
 
 def scenarios(recorded: Collection[str]) -> list[Scenario]:
-    """Those whose runs are all recorded, in the order of the file. Raises UserError for a damaged file."""
+    """Those whose runs are all among the recorded ones, in the order of the file. Raises UserError for a file
+    that is not understood."""
     every_scenario = own_json("scenarios.json", list[Scenario])
     return [scenario for scenario in every_scenario if scenario.needs <= set(recorded)]
 
@@ -87,7 +89,8 @@ def _named(title: str) -> str:
 
 
 def scene(name: str, recorded: Collection[str]) -> Scenario:
-    """The scene of that name or title. Raises UserError for one that is not here, with the nearest that is."""
+    """The scene that an address names, as `Scenario.name` or by its title. Raises UserError for one that is not here,
+    with the nearest that is."""
     there = scenarios(recorded)
     known = {scenario.name: scenario for scenario in there}
     wanted = _named(name)

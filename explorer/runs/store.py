@@ -36,7 +36,8 @@ MAX_LABEL = 120
 
 
 class RunStore:
-    """The runs of a folder, for several threads and processes. Raises OSError if the folder cannot be made."""
+    """The runs of a folder. Every method may be called from several threads and processes. Raises OSError if the folder
+    cannot be made."""
 
     def __init__(self, folder: Path, limit_mb: float = DEFAULT_MB) -> None:
         self.folder, self.limit = folder, int(limit_mb * MEGABYTE)
@@ -73,7 +74,8 @@ class RunStore:
             ) from None
 
     def save(self, trace: Trace, label: str = "") -> str:
-        """Keep a trace; returns its id, also of one that is kept already. Raises UserError where there is no room."""
+        """Keep a trace and return its id; one that is kept already only gets its id back. Raises UserError where there
+        is no room for it."""
         text = canonical(trace)
         digest = hashlib.sha256(text).hexdigest()
         packed = gzip.compress(text, compresslevel=6, mtime=0)
@@ -276,7 +278,8 @@ class RunStore:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One writer at a time among threads and, where the system locks, processes; a change is one rename."""
+        """One writer at a time, also among processes; where the system has no such lock, among threads (every change is
+        still one rename)."""
         with self._thread_lock, (self.folder / ".lock").open("ab") as file:
             wait_for_lock(file, self.folder)
             yield

@@ -24,7 +24,8 @@ class BlockMaskedLM(Model, Protocol):
     shift: bool
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for `capacity` positions. A crop ends at a block's edge and forgets the unfinished block."""
+        """An empty cache for up to `capacity` positions. A crop has to end at a block's edge; any crop forgets the
+        unfinished block."""
 
     def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """Feed one or more finished blocks behind the cache, which then holds them.

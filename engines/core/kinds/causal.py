@@ -58,7 +58,8 @@ class CountedCausal(Counted):
 
     @property
     def row_costs(self) -> RowCosts:
-        """What a forward of n rows costs here, for a method that asks for it (`MethodInfo.costs`); or RuntimeError."""
+        """What a forward of n rows costs on this machine, for a method that asks for it (`MethodInfo.costs`). Raises
+        RuntimeError for another."""
         if self._model not in KNOWN:
             raise RuntimeError("what rows cost is measured for a method that declares costs=True")
         return KNOWN[self._model]

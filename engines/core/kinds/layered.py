@@ -156,7 +156,8 @@ class CountedLayered(CountedCausal):
     of it belongs to another role: see `playing`."""
 
     def playing(self, role: str) -> Self:
-        """The same model, its calls booked under another role: first layers that draft for the whole play "draft"."""
+        """The same model, its calls booked under another role: the first layers that draft for the whole model play
+        "draft"."""
         return type(self)(self._model, role, self._meter)
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from engines.core.meter import Meter
 
 @runtime_checkable
 class MaskedLM(Model, Protocol):
-    """Bidirectional model over a board with masks. Row i of its logits is of position i (any shift is done inside)."""
+    """Bidirectional model over a board with masks. Row i of its logits is the distribution of position i (any shift is
+    done inside)."""
 
     mask_id: int
 

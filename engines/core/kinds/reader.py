@@ -12,7 +12,8 @@ from engines.core.meter import Meter
 
 
 class Seen(Protocol):
-    """What an encoder made of one or several pictures: `length` features of each. prompt: tokens before the answer."""
+    """What an encoder made of a picture, or of several at once: `length` features of each. prompt: tokens before the
+    answer on the board."""
 
     length: int
     prompt: int
@@ -61,7 +62,8 @@ class WordReaderLM(Model, Protocol):
         """Rows times layers of one pass."""
 
     def new_cache(self, seen: Seen) -> KVCache:
-        """A cache of the decoder that writes letter by letter; b pictures have b rows, which `take(rows)` reorders."""
+        """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
+        reorders and repeats."""
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.

@@ -13,7 +13,8 @@ from engines.core.meter import Meter
 
 @dataclass
 class Looked:
-    """What was made of a picture: mask [128, 256], chances that pixels belong to a word; the captioner's features."""
+    """What was made of one picture: mask [128, 256], the probability that a pixel belongs to a word; features, the
+    captioner's, for its cache."""
 
     mask: Tensor
     features: Any

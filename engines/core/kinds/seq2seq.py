@@ -9,7 +9,8 @@ from engines.core.meter import Meter
 
 
 class Encoded(Protocol):
-    """What an encoder made of a prompt of `length` tokens, once: output, and keys and values for the decoder."""
+    """What an encoder made of a prompt of `length` tokens, once: its output, and the keys and values that the decoder's
+    layers look up in it."""
 
     length: int
 
@@ -40,7 +41,8 @@ class Seq2SeqLM(Model, Protocol):
         """Run the encoder over m prompt tokens."""
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
-        """A decoder cache for a board of up to `capacity` positions, prompt included. Several may share a memory."""
+        """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
+        caches."""
 
     def extend(
         self,
@@ -56,7 +58,8 @@ class Seq2SeqLM(Model, Protocol):
 
 
 class CountedSeq2Seq(Counted):
-    """An encoder-decoder seen through the meter. Encoding takes time and work, but is no forward."""
+    """An encoder-decoder seen through the meter. Encoding a prompt takes time and work, but is no forward: it ends in
+    no logits."""
 
     start_id: int
     encoder_layers: int

@@ -129,7 +129,8 @@ def run_study(
     partial: Partial | None = None,
 ) -> Study:
     """Compute a study. progress(parts done, of all) is called where it takes long; before it partial(make), where what
-    is there by now can be shown: make() is that as a record with a note. Raises UserError for bad inputs."""
+    is there by now can be shown: make() is that as a whole record, with a note that says so. Raises UserError for bad
+    inputs."""
     declaration = get_study(name) if isinstance(name, str) else name
     p = resolve(declaration.info.inputs, inputs, what=f"study '{declaration.info.slug}'")
     if declaration.check:

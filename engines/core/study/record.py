@@ -117,7 +117,8 @@ class Receipt(Record):
 
 
 class Study(Record):
-    """The whole record. A study fills tables, figures, receipts, notes and models; `run_study` fills the rest."""
+    """The whole record. A study's function fills tables, figures, receipts, notes and models; the rest is filled by
+    `run_study`."""
 
     tables: list[Table]
     figures: list[Figure] = []

@@ -80,7 +80,8 @@ class ModelRecord(Record):
 
     @property
     def loading(self) -> dict[str, Any]:
-        """What `load_model` needs beside the name for these weights as then. Raises UserError for unknown options."""
+        """What `load_model` is given beside the name to load these weights as they were then. Raises UserError for
+        options that no loader had."""
         if odd := sorted(set(self.options) - set(self.OPTIONS)):  # a trace is a file, and anyone may have changed it
             raise UserError(
                 f"this run names the loader option '{odd[0][:40]}', which is none of {', '.join(self.OPTIONS)}; the "
@@ -175,7 +176,8 @@ class Header(Record):
 
 
 class End(Record):
-    """How the run ended: complete, stopped (by a person), budget (ran out), failed (message says why)."""
+    """How the run ended: complete, stopped (by a person), budget (steps or seconds ran out), failed (message says
+    why)."""
 
     reason: Literal["complete", "stopped", "budget", "failed"]
     output_ids: list[int]

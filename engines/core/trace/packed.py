@@ -12,7 +12,8 @@ MISSING = 255  # in a "u1" array: no value at this place
 
 
 class Packed(Record):
-    """A numeric array as base64 of little-endian values, row-major. u1: lo + (hi - lo) * q / 254, 255 for no value."""
+    """A numeric array as base64 of little-endian values, row-major. `u1` holds lo + (hi - lo) * q / 254, with 255 for
+    "no value"."""
 
     dtype: Literal["u1", "u2", "i4", "f4"]
     shape: list[Index]
@@ -21,7 +22,8 @@ class Packed(Record):
     hi: float = 1.0
 
     def array(self) -> np.ndarray:
-        """The values as float32 (NaN where missing) or integers, with `shape`. Raises TraceError for other bytes."""
+        """The values as float32 (NaN where missing) or integers, with `shape`. Raises TraceError if the bytes do not
+        fit the shape."""
         try:
             raw = base64.b64decode(self.data, validate=True)
         except ValueError as error:

@@ -65,7 +65,8 @@ class _Probe(msgspec.Struct):
 
 
 def check_consistency(trace: Whole) -> None:
-    """What types cannot say: steps in order, arrays readable, positions on the board, tokens in the table."""
+    """What types cannot say: step numbers in order, every array readable, every position on the board, every token in
+    the table."""
     if len(trace.steps) > MAX_STEPS:
         raise TraceError(f"the trace has {len(trace.steps):,} steps; at most {MAX_STEPS:,} are read")
     known = {piece.id for piece in trace.pieces}
@@ -141,7 +142,8 @@ def _positions(step: Step, records: Mapping[str, Sequence[Sequence[str]]]) -> It
 
 
 def _require_few(steps: Sequence[Step]) -> None:
-    """Intervals of a step, and different names of tracks, roles and options, are as few as tables and pictures take."""
+    """Intervals of a step, and different names of tracks, roles and options, are as many as tables and pictures
+    take."""
     tracks, roles, options = set[str](), set[str](), set[str]()
     for number, step in enumerate(steps):
         if len(step.intervals) > MAX_INTERVALS:

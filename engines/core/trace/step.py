@@ -56,7 +56,8 @@ GROUPS -= {"model_seconds", "method_seconds"}
 
 
 def step_tokens(step: Step, records: Mapping[str, Sequence[Sequence[str]]] | None = None) -> list[int]:
-    """Every token id that a step mentions (-1 excepted). records: where each of its records holds tokens."""
+    """Every token id that a step mentions (the -1 that ends a board excepted). records: where each of its records holds
+    tokens."""
     tokens: list[int] = []
     if step.commits:
         tokens += [t for t in step.commits.tokens if t >= 0]

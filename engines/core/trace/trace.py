@@ -66,7 +66,8 @@ class Trace(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Trace:
-        """Read and validate. Raises TraceError with the place of the first fault; nothing in the text is trusted."""
+        """Read and validate. Raises TraceError with the place of the first fault; never executes or trusts anything in
+        the text."""
         trace = decode(text, cls)
         check_consistency(trace)
         return trace

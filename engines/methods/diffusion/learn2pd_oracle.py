@@ -56,7 +56,8 @@ from engines.models.parts.filters import filter_of, read_filter
     check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """y is the reference, right [b] where the block's proposals are y's."""
+    """y is the reference, right [b] where the block's proposals are y's, q [b] what the filter says, e the last
+    position."""
     x, y = yield from reference(model, run.canvas(p.max_new_tokens, model.record.device), p, run)  # [L], [G + prompt]
     before: tuple[int, list[int]] = (-1, [])  # the block and its proposals one forward ago
     filter_at, forward = cache(lambda path: read_filter(path) if path else filter_of(model.record)), Forward(model)

@@ -122,7 +122,8 @@ def check_board(model: Any, length: int) -> None:
 
 
 def shifted(logits: Tensor) -> Tensor:
-    """Rows [..., n, V] moved one right, the first stays (step 3c of Fast-dLLM v2's official `generate`)."""
+    """Rows [..., n, V] moved one to the right; the first keeps its own (step 3c of Fast-dLLM v2's official
+    `generate`)."""
     return torch.cat([logits[..., :1, :], logits[..., :-1, :]], dim=-2)
 
 

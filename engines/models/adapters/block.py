@@ -59,7 +59,8 @@ class HFBlockMaskedLM(HFModel):
 
     @torch.no_grad()
     def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
-        """See `BlockMaskedLM`. Logits [V]. Raises UserError where cache or positions have no room."""
+        """See `BlockMaskedLM`. Logits [V]. Raises UserError if the blocks do not fit the cache or the model's
+        positions."""
         assert isinstance(cache, SlotCache)
         ids = self._ids(tokens)
         n = ids.shape[1]
@@ -72,7 +73,8 @@ class HFBlockMaskedLM(HFModel):
 
     @torch.no_grad()
     def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
-        """See `BlockMaskedLM`. Logits [n, V]. Raises UserError where cache or positions have no room."""
+        """See `BlockMaskedLM`. Logits [n, V]. Raises UserError if the block does not fit the cache or the model's
+        positions."""
         assert isinstance(cache, SlotCache)
         ids, block = self._ids(tokens), self.block_size
         n, past = ids.shape[1], cache.length
@@ -92,13 +94,15 @@ class HFBlockMaskedLM(HFModel):
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """See `BlockMaskedLM`. x [L] -> logits [L, V], or [B, L] -> [B, L, V]. Raises UserError for a long x."""
+        """See `BlockMaskedLM`. x [L] -> logits [L, V], or [B, L] -> [B, L, V]. Raises UserError if L exceeds
+        `max_positions`."""
         length = x.shape[-1]
         logits = self._rows(x.to(self.device).reshape(-1, length), 0, length, None)
         return (shifted(logits) if self.shift else logits).reshape(*x.shape, self.vocab_size)
 
     def _rows(self, ids: Tensor, first: int, seen: int, cache: SlotCache | None, last_only: bool = False) -> Tensor:
-        """The network's rows [B, n, V] for ids [B, n] at positions `first` ..., which see those below `seen`."""
+        """The network's rows [B, n, V] for ids [B, n] at positions `first` ..., which look at the positions below
+        `seen`."""
         end = first + ids.shape[1]
         check_position(self, end - 1)
         at = torch.arange(first, end, device=self.device)[None]
@@ -109,7 +113,8 @@ class HFBlockMaskedLM(HFModel):
 
 
 def check_blocks(model: HFModel, block_size: Any, positions: int) -> int:
-    """The positions of a block. Raises UserError for one without room, and for layers that do not see all."""
+    """The positions of a block. Raises UserError for one that the model has no room for, and for layers that do not see
+    everything."""
     if not isinstance(block_size, int) or not 1 <= block_size <= positions:
         raise UserError(
             f"block_size={block_size} does not fit {model.record.name}; give a number from 1 to {positions}."

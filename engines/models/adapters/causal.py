@@ -175,7 +175,8 @@ class Rows:
 
 
 def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
-    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError."""
+    """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the
+    numbers cannot be."""
     if parents is None and n:
         return Rows(held, 0, range(held, held + n), (), True)
     early = len(parents or ()) - n
@@ -214,7 +215,8 @@ def tree_mask(parents: Sequence[int], past: int, dtype: torch.dtype, device: tor
 
 
 def types_by_layer(config: Any) -> list[str]:
-    """The kind of each layer that a transformers config declares: full_attention, sliding_attention ..."""
+    """The kind of each layer that a transformers config declares: full_attention, sliding_attention, linear_attention
+    ..."""
     from transformers.cache_utils import get_layer_types_and_kwargs
 
     if "local" in (own := getattr(config, "attention_layers", None) or ()):  # GPT-Neo's words, which are not read there

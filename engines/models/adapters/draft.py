@@ -62,7 +62,8 @@ class HFDraftLM(HFLayeredLM):
 
 
 def target_folder(target: str, name: str) -> Path:
-    """Where the target's files lie, fetched if need be. Raises UserError, also for a target without drafts."""
+    """Where the target's files lie, fetched if need be. Raises UserError where they cannot be had, or for a target that
+    has no draft here."""
     if target != smollm2.NAME:
         raise UserError(
             f"'{name}' is a draft of '{target}', which is not known; drafts of {smollm2.NAME} can be loaded."
@@ -87,7 +88,8 @@ def shared_embedding(folder: Path) -> Tensor:
 
 
 def build(config: dict[str, Any], embedding: Tensor, draft_ids: Tensor, dtype: torch.dtype) -> LlamaForCausalLM:
-    """A network with random layers between the embedding [V, d] of the target and its rows `draft_ids` [v]."""
+    """A network with random layers of its own between the target's embedding [V, d] and, as output layer, its rows
+    `draft_ids` [v]."""
     special = {key: config.get(key) for key in ("bos_token_id", "eos_token_id")}
     plain = {key: value for key, value in config.items() if key not in (*OWN_FIELDS, *special)}
     alone = {
@@ -111,7 +113,8 @@ def own_weights(network: LlamaForCausalLM) -> dict[str, Tensor]:
 
 
 def load_draft(folder: Path, target: Path, dtype: Any, device: str) -> tuple[LlamaForCausalLM, Tensor]:
-    """(network, draft ids [v]) from a draft's folder and its target's. Raises UserError where they do not fit."""
+    """(network, draft ids [v]) from a draft's folder and its target's. Raises UserError if the two or the stored
+    tensors do not fit."""
     config, weights, embedding = (
         read_json(folder / "config.json"),
         stored.read(shards(folder)[0]),

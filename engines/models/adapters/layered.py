@@ -31,7 +31,8 @@ MASKS: dict[str, Any] = {
 
 
 class HFLayeredLM(HFCausalLM):
-    """Such a transformers model with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an answer."""
+    """A transformers causal model of such a family, with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an
+    answer."""
 
     mergeable = True
 

@@ -52,7 +52,8 @@ class HFMaskedLM(HFModel):
 
     @torch.no_grad()
     def __call__(self, x: Tensor) -> Tensor:
-        """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32. Raises UserError for too long a board."""
+        """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32 on the model's device. Raises UserError if L exceeds
+        `max_positions`."""
         check_board(self, x.shape[-1])
         ids = x.to(self.device).reshape(-1, x.shape[-1])
         at = torch.arange(ids.shape[1])[None]

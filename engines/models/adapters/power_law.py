@@ -56,7 +56,8 @@ class HFPowerLawLM(HFModel):
         *,
         last_only: bool = True,
     ) -> Deduced:
-        """See `PowerLawLM`. Raises UserError for want of room, ValueError for no token or a G of another shape."""
+        """See `PowerLawLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError for no
+        token or a G of another shape."""
         assert cache is None or isinstance(cache, PowerLawCache)
         ids, past = self._ids(tokens), cache.length if cache is not None else 0
         self._check(ids.shape[1], past, cache, G)

@@ -29,7 +29,8 @@ POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this
 
 @dataclass(frozen=True)
 class EncoderMemory:
-    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of all decoder layers."""
+    """The encoder's output [1, m, d] and the cross-attention keys and values [1, h, m, d / h] of every decoder
+    layer."""
 
     hidden: Tensor
     cross: DynamicCache
@@ -41,7 +42,8 @@ class EncoderMemory:
 
 
 class DecoderCache(EncoderDecoderCache):
-    """The decoder's own rows, beside a memory. Counts as `Seq2SeqLM` says: row 0 stands at `base` = m - 1."""
+    """The decoder's own rows in slots, beside one memory. Counts positions of the board, as `Seq2SeqLM` says: row 0
+    stands at `base` = m - 1."""
 
     def __init__(self, memory: EncoderMemory, layers: int, capacity: int) -> None:
         if capacity < memory.length:
@@ -57,7 +59,8 @@ class DecoderCache(EncoderDecoderCache):
         return self.base + self.self_attention_cache.length
 
     def crop(self, length: int) -> None:
-        """Forget everything from position `length` on. Raises ValueError for less, or for one of the prompt."""
+        """Forget everything from position `length` on. Raises ValueError if there is less, or for a position of the
+        prompt."""
         if not self.base <= length <= self.length:
             raise ValueError(
                 f"the cache holds {self.length} positions, {self.base} of them from the encoder; it cannot be cropped "
@@ -66,7 +69,8 @@ class DecoderCache(EncoderDecoderCache):
         self.self_attention_cache.crop(length - self.base)
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError."""
+        """Keep the first `base` positions and, behind them, base + r for r in `rows` (ascending). Raises ValueError for
+        rows it does not hold."""
         self.self_attention_cache.keep(base - self.base, rows)
 
 
@@ -92,7 +96,8 @@ class EncoderDecoder(HFModel):
 
     @property
     def position_bytes(self) -> int:
-        """Bytes of keys and values that a token takes in the decoder's layers (and in cross-attention)."""
+        """Bytes of keys and values that a token takes in the decoder's layers, one of the prompt (cross-attention) as
+        one of the answer."""
         return 2 * self.decoder_layers * self._width * int(self.model.dtype.itemsize)
 
     @property
@@ -129,7 +134,8 @@ class EncoderDecoder(HFModel):
 
     @abstractmethod
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
-        """Rows [1, n] to [1, n, d] before the output layer; if asked for, attention [h, n, m] of the last layer."""
+        """Rows [1, n] to [1, n, d] before the output layer, and what the last layer took in of the prompt, [h, n, m],
+        if it is asked for."""
 
     def _first_calls(self) -> None:
         cache = self.new_cache(self.encode([self.start_id] * 4), 8)
@@ -172,7 +178,8 @@ class EncoderDecoder(HFModel):
         attention: bool = False,
         marks: list[Mark] | None = None,
     ) -> Extended:
-        """See `Seq2SeqLM`. Raises UserError where rows have no room, ValueError if there are none."""
+        """See `Seq2SeqLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError if there
+        are none."""
         assert isinstance(cache, DecoderCache)
         ids = self._ids(tokens)
         n = ids.shape[1]

@@ -20,8 +20,9 @@ ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds 
 
 
 def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.Module:
-    """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a sparse
-    one no channels). config: of another attention function. Raises UserError for a layer of a spread model."""
+    """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
+    sparse one no channels). config: one that names another attention function. Raises UserError for a layer of a model
+    that is spread over devices."""
     if not taps.inside(number):
         return layer
     if hasattr(layer, "_hf_hook"):
@@ -52,7 +53,8 @@ def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.
 
 
 def _copy(module: nn.Module) -> nn.Module:
-    """A shallow copy with tables of its own: exchanging children and adding hooks leaves the original."""
+    """A shallow copy with tables of its own: children can be exchanged and hooks be added without touching the
+    original."""
     twin = copy.copy(module)
     for name in ("_modules", "_forward_hooks", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
         setattr(twin, name, copy.copy(getattr(module, name)))
@@ -122,7 +124,8 @@ def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], Non
 
 
 def _tap_attention(layer: nn.Module, number: int, attention: Callable[[AttentionInputs], Tensor | None]) -> None:
-    """The attention's copy looks its function up under our name and finds the real one and the tap on itself."""
+    """The attention module's copy looks its function up under our name, and finds the real one and the tap on
+    itself."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     twin: Any = _own(layer, "self_attn")

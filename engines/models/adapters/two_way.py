@@ -22,7 +22,8 @@ from engines.models.layers.slots import SlotCache
 
 
 class HFTwoWayLM(HFLayeredLM):
-    """A transformers causal model that was trained to fill blocks, too, with its tokenizer. Raises UserError."""
+    """A transformers causal model with its tokenizer that was trained to fill blocks as well. Raises UserError for what
+    does not fit."""
 
     def __init__(
         self,

@@ -26,7 +26,8 @@ class Late(Exception):
 
 
 def check_size(raw: Mapping[str, Any], folder: Path, name: str) -> None:
-    """Raises UserError for a config.json of a network far larger than the weights beside it, its text part included."""
+    """Raises UserError for a config.json that describes a network far larger than the weights beside it, its part for
+    text included."""
     if isinstance(text := raw.get("text_config"), Mapping):
         check_size(text, folder, name)
     held, tensors = count_parameters(folder), sum(len(header(shard)) for shard in shards(folder))
@@ -69,7 +70,8 @@ def check_experts(raw: Mapping[str, Any], folder: Path, name: str) -> None:
 
 
 def within(seconds: float, compute: Callable[[], T], what: str) -> T:
-    """The value of `compute`, run in a thread that is given up after that long. Raises UserError, or its error."""
+    """The value of `compute`, run in a thread that is given up after that long. Raises UserError, and what `compute`
+    raises."""
     results: list[T] = []
     failed: list[BaseException] = []
 

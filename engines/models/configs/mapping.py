@@ -195,7 +195,8 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
 
 
 def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], onto: str) -> None:
-    """Raise UserError unless these keys of a config are unset or as given; None and False are one switch."""
+    """Raise UserError unless these keys of a config are unset or have the value given; None and False are the same
+    switch."""
     for key, wanted in switches.items():
         if (raw.get(key, wanted) or None) != (wanted or None):
             raise UserError(
@@ -233,7 +234,8 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
 
 
 def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
-    """LLaDA-MoE: norms of queries and keys per head, softmax routing not renormalised; some layers may be dense."""
+    """LLaDA-MoE: norms of queries and keys per head, softmax routing whose best weights are not renormalised; some
+    layers may be dense."""
     _require(raw, name, LLADA_MOE_MUST_BE, "Qwen3-MoE")
     layers, sparse = raw["num_hidden_layers"], raw.get("moe_layer_freq") or 1
     if not isinstance(sparse, list):
@@ -314,8 +316,9 @@ def _nemotron(raw: Mapping[str, Any], name: str) -> Plan:
 
 
 def _a2d(raw: Mapping[str, Any], name: str) -> Plan:
-    """Tiny-A2D (dllm): a Llama or Qwen that was causal once, without a causal mask, unshifted. Masked and block models
-    have one type: only a block size, or the name, tells which it is. The mask is the tokenizer's."""
+    """Tiny-A2D (dllm): a Llama or Qwen that was causal once, without a causal mask, rows not shifted. One type for the
+    masked models and the block models: only a block size, or the name, tells which it is. The mask is the
+    tokenizer's."""
     stock, block = A2D[str(raw["model_type"])], raw.get("block_size") or A2D_BLOCK * ("bd3lm" in name.lower())
     return Plan(
         "block" if block else "masked",

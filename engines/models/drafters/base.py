@@ -150,7 +150,8 @@ class RowDrafter(Drafter):
 
 
 class CountedDrafter:
-    """A drafter seen through a run's meter: a pass is a forward of "draft", rows times layers are its work."""
+    """A drafter seen through the meter of a run: a pass is a forward of the role "draft", its rows times its layers are
+    the draft's work."""
 
     def __init__(self, drafter: Drafter, target: Any, meter: Meter) -> None:
         self.drafter, self.target, self._meter = drafter, target, meter

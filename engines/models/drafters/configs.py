@@ -60,7 +60,8 @@ class LayerConfig(msgspec.Struct, frozen=True):
 
 
 class EagleFlags(msgspec.Struct, frozen=True):
-    """How EAGLE-3 is computed, beyond its tensors. return_hidden_post_norm: TensorRT-LLM's word for norm_output."""
+    """How EAGLE-3 is computed, as far as the tensors do not say it. return_hidden_post_norm: TensorRT-LLM's word for
+    norm_output."""
 
     eagle_aux_hidden_state_layer_ids: list[int] | None = None
     norm_before_residual: bool | None = None

@@ -115,7 +115,8 @@ class Eagle3(RowDrafter):
         self.k = proposed(config)
 
     def _take_norms(self, t: Tensors, own: EagleConfig, states: int) -> None:
-        """The norms before fc: one over all states, or one for each; config and tensors have to say the same."""
+        """The norms before fc: one over all states, or one for each; the flags of the config and the tensors have to
+        say the same."""
         name, wide = t.checkpoint.name, states * self.width
         whole, each = "input_norm.weight" in t, "fc_norm.0.weight" in t
         if whole and each:

@@ -97,7 +97,8 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
 
 
 def safe_files(folder: Path, name: str) -> list[Path]:
-    """The safetensors files of a drafter in order, if any. Raises UserError for a missing shard."""
+    """The safetensors files of a drafter in order; none where it has none. Raises UserError for a shard that is
+    missing."""
     files = hub.shards(folder) or [folder / filename for filename in SAFE if (folder / filename).is_file()][:1]
     hub.check_index(folder, files)
     if lost := next((file for file in files if not file.is_file()), None):

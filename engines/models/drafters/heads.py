@@ -154,7 +154,8 @@ class Hydra(Drafter):
         return Pasts(self.layers)
 
     def state(self, run: CountedDrafter, states: Tensor, pasts: Pasts) -> Tensor:
-        """The state [d] that the heads read, from states [n, d] of new text: the last, or the prefix layer's."""
+        """The state [d] that the heads read, from states [n, d] of new text: its last one, or what the prefix layer
+        makes of them."""
         if not self.prefix:
             last: Tensor = states[-1]
             return last

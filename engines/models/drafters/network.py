@@ -146,8 +146,9 @@ class Layer:
         sees: Tensor | None,
         read: Tensor | None = None,
     ) -> Tensor:
-        """Rows x [n, d] of the stream through the layer, behind those in `past`. sees [n, m + n]: which row sees which,
-        None for all. read [n, w]: what attention reads, by default x behind the layer's norm."""
+        """Rows x [n, d] of the stream through the layer, behind those in `past`. turn: cosines and sines at their
+        positions. sees [n, m + n]: which row sees which, None for all. read [n, w]: what attention reads, by default
+        x behind the layer's norm."""
         if read is None:
             read = x if self.input_norm is None else self.norm(x, self.input_norm)
         k, v = self.keys(read, rotation)

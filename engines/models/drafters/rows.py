@@ -22,7 +22,8 @@ class Rows(Protocol):
         """Outputs [n, d] of rows of text: each token with the target's state before it."""
 
     def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
-        """Outputs [n, d] of rows of a tree: each token with the output before it [n, d]; at [n]; sees [n, m + n]."""
+        """Outputs [n, d] of rows of a tree: each token with the output before it [n, d], at positions [n]; sees
+        [n, length + n]."""
 
     def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
         """Logits [n, v] of outputs."""

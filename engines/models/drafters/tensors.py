@@ -70,7 +70,8 @@ class Tensors:
 
 
 def count(names: Iterable[str], prefix: str, total: int = 0) -> int:
-    """How many layers PREFIX.0., PREFIX.1. ... there are beside the first `total`. The file counts, not the config."""
+    """How many layers PREFIX.0., PREFIX.1. ... there are, the first `found` whatever they are called. The file counts,
+    not the config."""
     numbers = {name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)}
     while str(total) in numbers:
         total += 1

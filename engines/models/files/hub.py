@@ -177,7 +177,8 @@ def tokenizer_folder(folder: Path) -> Path:
 
 
 def _beside(folder: Path, name: object, files: Sequence[str]) -> Path | None:
-    """The folder of that name (no path) which holds one of these files: beside a model's, or among those that ship."""
+    """The folder of that name which holds one of these files: beside a model's folder, or among the models that
+    ship. A name, never a path."""
     places = [place / str(name) for place in (folder.parent, assets() / "models")]
     held = (place for place in places if any((place / file).is_file() for file in files))
     return next(held, None) if re.fullmatch(r"[\w-]+", str(name)) else None
@@ -231,7 +232,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
-    """By what a change of files is seen: place, size and time of each. Those that are not there are left out."""
+    """By what a change of files is seen: where each of them lies, its size and when it was written. Those that are not
+    there are left out."""
     stamps = list[tuple[str, int, int, int]]()
     for file in files:
         with suppress(OSError):
@@ -241,7 +243,8 @@ def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
 
 
 def commit_of(repo: str, revision: str | None) -> str:
-    """What a revision of a hub model is now: by the hub, else what was downloaded last; "" for unknown."""
+    """What a revision of a hub model is now: by the hub, or, where it cannot be asked, what was downloaded last; ""
+    where neither is known."""
     from huggingface_hub import constants
 
     if COMMIT.fullmatch(revision or ""):

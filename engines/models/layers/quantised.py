@@ -85,7 +85,8 @@ def decoded(codes: Tensor, scales: Tensor, shape: torch.Size, dtype: torch.dtype
 
 
 def settings(wish: Any) -> Any:
-    """The quantisation config for "4bit" or "8bit"; any other wish as it is. Raises UserError for another word."""
+    """What transformers is given as quantisation config for "4bit" or "8bit"; any other wish as it is. Raises UserError
+    for another word."""
     if not isinstance(wish, str):
         return wish
     if wish not in BITS:

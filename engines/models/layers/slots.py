@@ -123,7 +123,8 @@ class SlotCache(Cache):
 
     @contextmanager
     def on_board(self, start: int) -> Iterator[None]:
-        """Forwards in here write their rows on the board, from its place `start` on, and add none to those in use."""
+        """Forwards in here write their rows on the board, from its place `start` on, instead of adding to the rows in
+        use."""
         try:
             for layer in self.layers:
                 layer.start = start

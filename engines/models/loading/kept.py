@@ -21,7 +21,8 @@ def budget() -> int:
 
 
 def held(things: Iterable[Any]) -> int:
-    """Bytes of these models' and drafters' weights, shared ones once: tensors, and llama.cpp's own (`weight_bytes`)."""
+    """Bytes of the weights of these models and drafters, shared ones once: of tensors, and what a GGUF file holds in
+    llama.cpp (`weight_bytes`)."""
     things = list(things)
     return sum(dict(_storages(list(things))).values()) + sum(getattr(holder, "weight_bytes", 0) for holder in things)
 

@@ -35,7 +35,8 @@ class ModelInfo:
 
 
 def list_models() -> list[ModelInfo]:
-    """The embedded models whose weights are there, SmolLM2 in both forms, and the oracle. Loads nothing."""
+    """The embedded models whose weights are there, SmolLM2 in both of its forms, and the oracle, which is computed.
+    Loads nothing."""
     coded = "cache" if smollm2.gguf_file().is_file() else "download"
     gguf = ModelInfo(
         smollm2.CODED, "causal", smollm2.CODED_TITLE, smollm2.PARAMETERS, coded, smollm2.CODED_NOTE, kinds=("causal",)
@@ -100,7 +101,8 @@ def _at_hand(name: Any) -> str:
 
 
 def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[ModelInfo]:
-    """The models with the companions that offer themselves: `companion_of` in a card (model -> role), or its draft."""
+    """The models with the companions that offer themselves: `companion_of` in a card (model -> role), or a draft that
+    was made for one."""
     beside: dict[str, dict[str, str]] = {}
     for name, offer in offers.items():
         for model, role in offer.items() if isinstance(offer, Mapping) else ():

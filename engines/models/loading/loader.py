@@ -53,7 +53,8 @@ def load_folder(
     licence: str = "",
     **options: Any,
 ) -> Model:
-    """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError."""
+    """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError if the
+    folder or a wish does not fit."""
     digest = check_folder(folder, name)
     check_tokenizer((file.name for file in tokenizer_folder(folder).iterdir()), name)
     raw = read_json(folder / "config.json")
@@ -216,7 +217,8 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were set, as plain values for the loader; a quantisation config as a dictionary."""
+    """The options that were set, as plain values that the loader takes as well; a quantisation config as its
+    dictionary."""
     given = {name: value for name, value in options.items() if value is not None}
     converted = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
     return json.loads(json.dumps(converted, default=str))
@@ -232,7 +234,8 @@ def _record(
     revision: str,
     tokenizer: Path | None = None,
 ) -> ModelRecord:
-    """What a run says of its model. licence: "" for that of its card; tokenizer: its folder, if another."""
+    """What a run says about its model. licence: "" for that of its card; `tokenizer`: where that lies, if not in the
+    model's own folder."""
     import torch
 
     files = (((tokenizer or folder) / file) for file in TOKENIZER_FILES)

@@ -174,7 +174,8 @@ def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
 
 
 def chosen_dtype(wanted: Any, stored: Any, stored_bytes: float) -> Any:
-    """The type that weights are loaded in: as wished; else float32 for few bytes, or as stored. Raises UserError."""
+    """The type that weights are loaded in: the one that is wished; else float32 for few bytes, as stored for more.
+    Raises UserError."""
     import torch
 
     if wanted is None:

@@ -72,7 +72,8 @@ def target_and_drafter(name: str) -> tuple[str, str]:
 
 
 def is_loaded(name: str, device: str = "cpu") -> bool:
-    """Whether `load_model(name, device=device)` has the weights in memory already. The hub is not asked."""
+    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once. Of a hub id
+    the hub is not asked."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if device == AUTO:
         if not _loaded:  # and torch perhaps not yet imported, which would have to say what it stands for
@@ -209,7 +210,8 @@ def _loaded_anew(key: str, name: str, kind: str | None, device: str, dtype: Any,
 
 
 def loaded_bytes() -> tuple[int, int]:
-    """Bytes of the weights that are loaded, published drafters' too, and how many may stay. Raises UserError."""
+    """Bytes of the weights that are loaded, published drafters' too, and how many of them may stay. Raises UserError
+    where that is said wrongly."""
     from engines.models import drafters
 
     return kept.held([*_loaded.values(), *drafters.loaded()]), kept.budget()
@@ -299,7 +301,8 @@ def _canonical(name: str) -> str:
 
 
 def config_folder(name: str, revision: str | None = None) -> tuple[Path, str]:
-    """The folder that holds the config.json of a model, and its name; nothing else is fetched. Raises UserError."""
+    """The folder that holds the config.json of a model, and its name; of a hub id nothing else is fetched. Raises
+    UserError."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if plain in (smollm2.NAME, smollm2.TEXT):
         if not smollm2.ready():

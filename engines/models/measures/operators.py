@@ -6,7 +6,8 @@ from engines.core.lazy import Tensor, torch
 
 
 def spread(G: Tensor) -> Tensor:
-    """Relative spread over texts: G [P, L, h, d, d] -> RMS(G - mean over texts) / RMS(G), of each layer [L]."""
+    """Relative spread over texts: G [P, L, h, d, d] -> RMS(G - mean over texts) / RMS(G), of each layer [L]. 0: G does
+    not depend on the text."""
     return _rms(G - G.mean(0), (0, 2, 3, 4)) / _rms(G, (0, 2, 3, 4))
 
 

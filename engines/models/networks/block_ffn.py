@@ -12,7 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 
 class BlockFFNConfig(LlamaConfig):
-    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok k."""
+    """A Llama's config and: num_experts N, expert_size e, router ("relu" or "topk"), num_experts_per_tok (k of the
+    twin)."""
 
     model_type = "block_ffn"
     num_experts: int = 32

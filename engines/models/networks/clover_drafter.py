@@ -47,7 +47,8 @@ class CloverDrafter(nn.Module):
 
 
 class BlockHeads(nn.Module):
-    """The control: Medusa's heads P_i a + SiLU(R_i a + b_i) behind a = block(h). Earlier guesses do not reach them."""
+    """The control: Medusa's heads P_i a + SiLU(R_i a + b_i) behind the same block, a = block(h). What was guessed
+    before does not reach them."""
 
     def __init__(self, K: int, d: int, f: int) -> None:
         super().__init__()

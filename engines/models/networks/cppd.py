@@ -35,7 +35,8 @@ class Attention(nn.Module):
         return keys, values
 
     def forward(self, x: Tensor, known: tuple[Tensor, Tensor], hidden: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(what x [B, n, d] finds, its share of each key [B, h, n, m]). hidden [n, m]: where a query may not look."""
+        """(what x [B, n, d] finds in keys and values, how much of each key it took [B, h, n, m]). hidden [n, m]: true
+        where a query may not look."""
         keys, values = known
         q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         scores = q @ keys.mT * self.scale
@@ -94,7 +95,8 @@ class CPPD(nn.Module):
         self.character = nn.Linear(d, classes)
 
     def forward(self, x: Tensor, counts: bool = True) -> Glance:
-        """Features x [B, V, d] to a `Glance`. counts: with the character nodes, at which no feature looks."""
+        """Features x [B, V, d] to a `Glance`. counts: with the character nodes, which change nothing else, for no
+        feature looks at a node."""
         V = x + self.position
         nodes = (self.characters.weight * self.scale).expand(len(x), -1, -1) if counts else V[:, :0]
         places = (self.place_nodes.weight * self.scale + self.place_position).expand(len(x), -1, -1)
@@ -140,7 +142,8 @@ def place_loss(logits: Tensor, filled: Tensor) -> Tensor:
 
 
 def character_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.1) -> Tensor:
-    """Cross-entropy of logits [B, P, C] against labels [B, P]; `smoothing` is spread over the other C - 1 classes."""
+    """Cross-entropy of the characters, logits [B, P, C] against labels [B, P]; `smoothing` is spread over the other
+    C - 1 classes."""
     seen = labels != IGNORED
     logs, right = logits[seen].log_softmax(-1), labels[seen]
     wanted = torch.full_like(logs, smoothing / (logs.shape[-1] - 1))

@@ -46,7 +46,8 @@ def visible(n: int, k: int, past: int = 0) -> list[int]:
 
 
 def mask_of(n: int, k: int, past: int = 0) -> Tensor:
-    """As a mask [n, past + n] of rows whose last block is whole: a first block of n mod k rows comes before."""
+    """The same as a mask [n, past + n] for rows whose last block is whole: a first block of n mod k rows comes before
+    the others."""
     first = n % k
     sees = [*visible(first, k, past), *visible(n - first, k, past + first)]
     return torch.arange(past + n) < torch.tensor(sees, dtype=torch.long)[:, None]

@@ -118,7 +118,8 @@ class LatentAttention(Attention):
         past_key_values: Any = None,
         **options: Any,
     ) -> tuple[Tensor, None]:
-        """Rows [B, n, H] to [B, n, H]; the cache keeps latent and turned key as one row of keys, and no values."""
+        """Rows [B, n, H] to [B, n, H]; the cache keeps the latent and the turned key as one row of keys and no values
+        beside it."""
         c = self.config
         nope, turned, v_dim = c.nope_dim, c.head_dim, c.value_dim
         q, q_turned = self.queries(hidden_states).split((nope, turned), -1)  # [B, h, n, .]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 class HydraHeads(nn.Module):
     """K heads; head i takes x = [h; s e_0; ... s e_i], the embeddings of the token behind h and of the i guesses after
-    it, to R x + SiLU(W x + b), on the scale of the model's last norm. s brings embeddings to root mean square 1."""
+    it, to R x + SiLU(W x + b), on the scale of the model's last norm. s brings embeddings to a root mean square of
+    1."""
 
     def __init__(self, K: int, d: int, s: float = 1.0) -> None:
         super().__init__()

@@ -118,7 +118,8 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         return self.lm_head
 
     def encode(self, ids: Tensor, present: Tensor | None = None) -> Tensor:
-        """Inputs [B, m] to [B, m, d], both ways, counted from the middle. present [B, m]: False for padding."""
+        """Inputs [B, m] to [B, m, d], both ways, positions counted from the middle. present [B, m]: False for
+        padding."""
         m, x = ids.shape[1], self.embed_tokens(ids)
         rotations = self.rotary_emb(x, (torch.arange(m, device=ids.device) - (m - 1) // 2)[None])
         mask = None if present is None else present[:, None, None]

@@ -109,7 +109,8 @@ class Unit(nn.Module):
 
 
 class PowerLawAttention(nn.Module):
-    """q, k, v and output with biases; a metric learner that all heads share; W, b, the powers p, a and ba [h, d, d]."""
+    """q, k, v and the output with biases; a metric learner that all heads share; five [h, d, d] tensors: W, b, the
+    powers p, a and ba."""
 
     def __init__(self, config: PLDRConfig) -> None:
         super().__init__()

@@ -46,7 +46,8 @@ class SceneTextConfig(LlamaConfig):
 
 @lru_cache(maxsize=64)
 def picture(places: Sequence[int]) -> Tensor | None:
-    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>: their pixels, or what they describe; else None."""
+    """The picture, uint8 [24, 24, 3], of the V ids behind <scene>: their pixels, or the scene that they describe. None
+    where they are neither."""
     if places and all(token in SCENES.ids for token in places):
         return torch.from_numpy(SCENES.pixels(places))
     used = len(places)

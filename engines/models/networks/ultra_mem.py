@@ -60,7 +60,8 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a memory layer read for n rows: found, slots [n, m] of the pool, pre-scores [n, m] and its output [n, d]."""
+    """What a memory layer read for n rows: what was found, slots [n, m] of the pool, pre-scores [n, m] and its output
+    [n, d]."""
 
     found: Found
     slots: Tensor
@@ -111,7 +112,8 @@ def pre_scores(p: Tensor, P: Tensor) -> Tensor:
 
 
 def weighted(scores: Tensor, pre: Tensor, V: Tensor) -> Tensor:
-    """[n, D_v]: values V [n, m, D_v] summed, each head's part with its score times the pre-score (equation 15)."""
+    """[n, D_v]: values V [n, m, D_v] summed, each head's part of them with that head's score times the pre-score
+    (equation 15)."""
     return torch.einsum("nmh,nmhe->nhe", scores * pre[..., None], V.unflatten(-1, (scores.shape[-1], -1))).flatten(1)
 
 

@@ -68,7 +68,8 @@ class VisionDraft(nn.Module):
         return A[..., :-1, :], A[..., -1, :], looks
 
     def text(self, e: Tensor, h: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Words' embeddings and states [..., n, d] -> the layer's input. seen [..., d]: the picture's global vector."""
+        """Rows of words: embeddings and states [..., n, d] -> what enters the layer. seen [..., d]: the global vector
+        of the picture before them."""
         if self.adaptor is not None:
             h = torch.cat([h, torch.zeros_like(h) if seen is None else seen[..., None, :].expand_as(h)], -1)
             h = h @ self.img_fc.T

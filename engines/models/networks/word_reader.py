@@ -19,7 +19,8 @@ Past = tuple[Tensor, Tensor]  # keys and values [B, h, n, d / h]
 
 
 class Encoder(nn.Module):
-    """Four convolutions with strides, one that joins two rows, and self-attention: [B, 1, 32, 128] to [B, V, d]."""
+    """Four convolutions with strides, one that joins the two rows left, and one layer of self-attention: [B, 1, 32,
+    128] to [B, V, d]."""
 
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()

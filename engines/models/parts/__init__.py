@@ -101,7 +101,8 @@ def load_part(
 
 
 def bases_of(card: Mapping[str, Any]) -> list[str]:
-    """The sha256 of the weights that a part belongs to: `bases` of its card, or the fields of the first parts."""
+    """The sha256 of the weights that a part belongs to, in the order of its bases: `bases` of its card, or the fields
+    that the first parts have."""
     given = card.get("bases")
     if isinstance(given, Mapping):
         return [str(digest) for digest in given.values()]
@@ -115,7 +116,8 @@ def fits(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> boo
 
 
 def read_part(file: Path, name: str, base: str = "") -> Part:
-    """A part from its file, read once while that stays as it is. Raises UserError for one too large or damaged."""
+    """A part from its file, read once while the file stays as it is. Raises UserError for a file that is too large, no
+    safetensors, or cut short."""
     changed = file.stat()
     if changed.st_size > LARGEST:
         raise UserError(f"{file} has {changed.st_size:,} bytes; at most {LARGEST:,} are read as a part of a model.")

@@ -52,7 +52,8 @@ class AcceptHead:
 
 
 def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
-    """The head that was trained for this pair. Raises UserError, with the command that makes it."""
+    """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names
+    the command that makes it."""
     way_out = "or set head=confidence, which needs none"
     part = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=lambda: way_out)
     return from_state(part.tensors, part.name, int(part.card.get("layers", 0)), part.sha256)

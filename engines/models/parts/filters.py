@@ -53,7 +53,8 @@ class BlockFilter:
 
 
 def filter_of(record: ModelRecord) -> BlockFilter:
-    """The filter that belongs to a model. Raises UserError, with the command that makes it."""
+    """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
+    command that makes it."""
     ways = "give a file of your own as filter=..., or set accept_thres=1, which needs none"
     part = parts.load_part("filter", [record], way_out=lambda: ways)
     return from_state(part.tensors, part.name, part.sha256)
@@ -81,7 +82,8 @@ def read_filter(path: str) -> BlockFilter:
 
 
 def from_state(state: Mapping[str, Tensor], name: str, digest: str = "") -> BlockFilter:
-    """A filter from linear1 and linear2. Raises UserError unless both are square, of one size, with finite numbers."""
+    """A filter from the tensors linear1 and linear2. Raises UserError unless both are square layers of one size with
+    finite numbers."""
     b = len(bias) if isinstance(bias := state.get(KEYS[1]), torch.Tensor) and bias.ndim else 0
     if not b or not parts.fits(state, dict(zip(KEYS, [(b, b), (b,)] * 2, strict=True))):
         raise UserError(

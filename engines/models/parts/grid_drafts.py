@@ -91,7 +91,8 @@ def draft(name: str, checkpoint: str, target: Any) -> Model:
 
 
 def network_of(part: Part, checkpoint: str, embedding: Tensor, positions: int) -> SizedDraft:
-    """A checkpoint of a grid without a cache; embedding [V, D] is the target's. Raises UserError for an unknown one."""
+    """A checkpoint of a grid without a cache; embedding [V, D] is the target's. Raises UserError for one that the grid
+    does not have."""
     from engines.models.networks.sized_draft import SIZES, of_state
 
     size = next((size for size in SIZES if size.name == checkpoint.partition(".")[0]), None)

@@ -67,8 +67,9 @@ class StepReward:
         self._read: list[tuple[list[int], SlotCache]] = []  # texts, none of which begins another, and what it kept
 
     def score(self, solutions: Sequence[Sequence[int]]) -> list[float]:
-        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each new one, over what
-        is new behind texts that were read. Raises UserError for one longer than the network reads."""
+        """r in [0, 1] of each partial solution (token ids, the question first): one forward for each new one, over
+        the tokens behind what it shares with others that were read. Raises UserError for one that is longer than the
+        network reads."""
         if longest := max((len(ids) for ids in solutions if len(ids) > self.positions), default=0):
             raise UserError(
                 f"a solution has {longest} tokens and the reward model reads {self.positions}; lower max_new_tokens."

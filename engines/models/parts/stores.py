@@ -68,7 +68,8 @@ class StoreIndex:
 
 
 def index_of(record: ModelRecord) -> StoreIndex | None:
-    """The index of the store for a model's tokenizer, made once; None for no store. Raises UserError for a bad one."""
+    """The index of the store for a model's tokenizer, made once; None where there is no store. Raises UserError for a
+    damaged one."""
     file = _file_of(record)
     return _index(str(file), file.stat().st_mtime_ns, file.stat().st_size) if file else None
 

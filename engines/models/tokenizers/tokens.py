@@ -40,7 +40,8 @@ class WordTokenizer(ABC):
         return self._plain
 
     def piece(self, token: int) -> Piece:
-        """How one id looks: text with its leading space, "special", or "byte" (hex) for a part of a character."""
+        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
+        character."""
         if token not in self._pieces:
             self._pieces[token] = self._look(token)
         return self._pieces[token]
@@ -75,7 +76,8 @@ class HFTokenizer(WordTokenizer):
         self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
     def encode_prompt(self, text: str) -> list[int]:
-        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids without a chat template."""
+        """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
+        chat template."""
         if self.chat:
             given = {**self.tokenizer.special_tokens_map, **self._told}
             return self.encode(rendered(self.tokenizer.get_chat_template(), text, given))
@@ -115,7 +117,8 @@ class HFTokenizer(WordTokenizer):
 
 
 class IdTokenizer:
-    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". special: names of ids."""
+    """For models without a tokenizer: the text of a prompt is its ids, "1 16 5". `special` names the ids that are no
+    words."""
 
     def __init__(self, vocab_size: int, special: Mapping[int, str] | None = None) -> None:
         self.size, self.special = vocab_size, dict(special or {})

@@ -81,7 +81,8 @@ class Desk:
         names: Mapping[int, str] = {},
         at: int | None = None,
     ) -> Outputs:
-        """Show these traces alone. names: ids of kept ones by slot; at: finished steps to show, None plays."""
+        """Show traces, and nothing else. names: ids of kept ones by slot; at: the finished steps to show first, None to
+        play from the start."""
         if session.running:
             return (
                 gr.skip(),

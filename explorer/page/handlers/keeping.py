@@ -37,7 +37,8 @@ class Keeping(Desk):
 
     @refusals(1, 2)
     def save(self, what: Any, kind: str, request: gr.Request) -> tuple[Any, Any]:
-        """Files of the shown traces: json (one a player), html or csv (one for all). Returns (download, status)."""
+        """Compose files from the shown traces: `kind` is json (one player), html or csv (one or all). Returns
+        (download, status)."""
         saved = files(self.chosen(what, request), kind)
         return fresh(files=saved), say("Saved " + ", ".join(file["name"] for file in saved) + ".", "ok")
 

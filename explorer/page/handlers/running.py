@@ -81,7 +81,8 @@ class Running(Desk):
             job.finished.set()
 
     def _plans(self, count: Any, forms: tuple[Any, ...]) -> list[Form]:
-        """The plans of the slots that run. Raises UserError, with the slot's number, before anything is put away."""
+        """The plans of the slots that run. Raises UserError, with the slot's number, before anything that is shown is
+        put away."""
         slots = int(count) if count in COUNTS else 0
         if not 1 <= slots <= min(SLOTS, len(forms)):
             raise UserError(f"{short(count)} slots cannot be run; choose 1 to {SLOTS}.")
@@ -94,7 +95,8 @@ class Running(Desk):
         return plans
 
     def stop(self, request: gr.Request) -> Outputs:
-        """End the run, wait for the forward under way, and show what there is: the cancelled event itself cannot."""
+        """Ask the run to end, wait for the forward under way, and show what there is. The cancelled event itself can
+        show nothing any more."""
         session = self.session(request)
         job = session.running
         if job is None:
@@ -175,7 +177,8 @@ def summary(job: Job, feeds: list[Feed]) -> str:
 
 
 def joined(job: Job) -> str:
-    """The last messages of a job as one, which clears the page once; batches that it has seen are ignored there."""
+    """The last messages of a job as one; batches that the page has seen are ignored there by their number. Clears the
+    page unless that is done."""
     return message(
         *job.queued, *(batch for text in job.last for batch in json.loads(text)["batches"]), clear=not job.cleared
     )

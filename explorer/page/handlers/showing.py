@@ -164,7 +164,8 @@ def opens(
     tabs: gr.Tabs,
     outputs: Sequence[Any],
 ) -> None:
-    """Connect a list. find(row, value of `beside`, request): what to run; UserError for no row: anyone can send one."""
+    """Connect a list. find(row, value of `beside`, request) says what to run and raises UserError for what is no row:
+    anyone can send one."""
 
     def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
         with alerts():
@@ -177,7 +178,8 @@ def opens(
 
 
 def failed_at(trace: Trace) -> int | None:
-    """The finished steps that show the first wrong word just written; None where nothing is wrong or known."""
+    """The number of finished steps that shows the first wrong word just written; None where nothing is wrong or nothing
+    is known."""
     mark = judge(trace)
     return None if mark is None or mark.step is None else mark.step + 1
 

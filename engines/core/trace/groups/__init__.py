@@ -62,7 +62,8 @@ class Branch(Record):
 
 
 class Candidates(Record):
-    """The k most likely tokens at each position in focus: `tokens` and `probabilities` [positions, k], best first."""
+    """The k most likely tokens at each position in focus: `tokens` and `probabilities` have shape [len(positions), k],
+    best first."""
 
     positions: list[Index]
     tokens: Packed

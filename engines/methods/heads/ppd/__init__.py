@@ -121,7 +121,8 @@ def forward(
 
 
 def ahead(model: LayeredLM, h: Tensor, vocabulary: Tensor | None, start: int) -> list[Ranking]:
-    """The best guesses at states h [k, d] of prompt rows; they speak of the positions from `start` on."""
+    """The best guesses [k][RANKS] at states h [k, d] of prompt rows and their chances; they speak of the positions from
+    `start` on."""
     if not len(h):
         return []
     return rankings_of(model.unembed(h, vocabulary, normed=True, predicts=start, counts=False), vocabulary)

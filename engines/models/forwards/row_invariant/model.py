@@ -50,7 +50,8 @@ class HFRowInvariantLM(HFLayeredLM):
 
 def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
     """The model with row-invariant forwards; tried on a few dozen rows first, and timed against the plain one. Raises
-    UserError for a model that cannot have them, or whose bits move all the same. wish: the option."""
+    UserError for a model that cannot have them, or whose rows' bits move all the same on this machine. wish: what a
+    person gave for the option."""
     name, kind = model.record.name, model.record.kind
     if wish is not True:
         raise UserError(f"row_invariant={wish!r:.60} cannot be; give True (the rows keep their bits) or False.")
@@ -74,7 +75,8 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
 
 
 def _slower(made: HFRowInvariantLM) -> float:
-    """Seconds of a forward of one row over the plain model's, medians of alternating ones but the first."""
+    """Seconds of a forward of one row over the plain model's, medians of alternating ones, of which the first is left
+    out."""
     clocks = RowClock(made), RowClock(made.plain)
     turns = [[clock.seconds() for clock in clocks] for _ in range(1 + TURNS)]
     invariant, plain = (median(each) for each in zip(*turns[1:], strict=True))
