@@ -8,7 +8,6 @@ import pytest
 import engines
 from engines import Trace
 from explorer import cli
-from explorer.cli import attach
 from explorer.cli.options import OPTION, positive
 from tests.explorer.commands import call, refused
 
@@ -34,8 +33,14 @@ def test_every_command_that_decodes_spells_it_alike():
     assert {*having} == naming - SETTLED | OTHERS
     assert len({one.help.partition(" (default ")[0] for one in having.values()}) == 1
     assert {(one.type, one.metavar, one.default) for one in having.values()} == {(positive, "N", None)}
-    asked = cli.parser().parse_args(["attach", "x", "--prompt", "x", OPTION, "5"])
-    assert attach._options(asked)["max_tokens"] == 5
+
+
+def test_a_server_is_asked_for_so_many(monkeypatch, capsys):
+    def attached(*given, max_tokens, **options):
+        raise engines.UserError(f"{max_tokens} were asked for.")
+
+    monkeypatch.setattr("explorer.attach.Attached", attached)
+    assert "5 were asked for" in refused(capsys, "attach", "http://localhost:1/v1", "--prompt", "x", OPTION, "5")
 
 
 def test_it_is_the_parameter_and_two_lengths_are_refused(capsys):

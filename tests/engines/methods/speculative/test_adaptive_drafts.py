@@ -223,7 +223,7 @@ def test_a_forward_of_it_costs_as_its_parameters_or_as_both_models_were_measured
         asked.append(model)
         KNOWN[model] = RowCosts((1, 2), (seconds[model], seconds[model]))
 
-    monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
+    monkeypatch.setattr("engines.driver.run.row_costs_of", table)
     trace = decode(target, beside=draft, row_cost=row_cost, max_new_tokens=10, **MODEL_ALONE)
     assert {*asked} == {target, draft}
     for step in trace.steps[1:]:
