@@ -177,7 +177,7 @@ def test_a_picture_of_one_methods_idea_stands_in_its_runs_alone() -> None:
 
 def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
     shares = [(0.954, 0.96), (0.8961, 0.9), (0.8996, 0.9), (0.899999, 0.9), (0.9, 0.9), (0.912, 0.9), (0.0, 0.5)]
-    said = js("shares.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
+    said = js("words.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
     assert said == ["95 %", "89.6 %", "89.96 %", "90.000 %", "90 %", "91 %", "0 %"]
 
 

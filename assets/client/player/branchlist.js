@@ -1,10 +1,9 @@
 // Branches that were drafted for outcomes of a verification, each after the drafts that it supposes to stay; the one
 // that came true goes on.
 
-import { glyphs } from "./codec.js";
 import { el } from "./dom.js";
 import { render } from "./drawing.js";
-import { tr } from "./words.js";
+import { glyphs, tr } from "./words.js";
 
 export class BranchList {
   constructor(run) {

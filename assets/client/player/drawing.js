@@ -1,10 +1,8 @@
 // Drawings. A layer is described as data. What is new in a step comes in with a short movement that nothing needs.
 // Pictures of one step have a sentence, a drawing as wide as its panel, tokens as boxes, and words.
 
-import { cut, glyphs } from "./codec.js";
-import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
-import { tr, translated } from "./words.js";
+import { cut, glyphs, many, tr, translated } from "./words.js";
 
 export const MIDDLE = { "text-anchor": "middle" };
 

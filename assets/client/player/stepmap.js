@@ -1,10 +1,9 @@
 // All steps of a run at once: steps from top to bottom, positions from left to right. What a step does to a place is
 // one cell; a pointer that is drawn over the rows sets the step.
 
-import { cut, glyphs } from "./codec.js";
 import { el, set, setText, sizeCanvas, svg } from "./dom.js";
 import { render } from "./drawing.js";
-import { tr } from "./words.js";
+import { cut, glyphs, tr } from "./words.js";
 
 const LEFT = 40,
   HEAD = 20,

@@ -1,11 +1,10 @@
 // What finished runs of one prompt say when held against each other: same text or not, tokens per second as a
 // multiple, accepted drafts, model calls. Each part has the facts of its receipt. No DOM.
 
-import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
 import { nameOf, pairOf } from "./field.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
-import { tr, translated } from "./words.js";
+import { besides, many as counted, tr, translated } from "./words.js";
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;

@@ -2,10 +2,9 @@
 // without the first part, what the arena and all that has such a part take, on one scale.
 
 import { byteList } from "../player/bytelist.js";
-import { bytes } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
 import { render, write } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { bytes, tr, translated } from "../player/words.js";
 
 export const view = { title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 

@@ -1,9 +1,8 @@
 // The question, what is answered so far, and whether that is right, in one line above the board.
 
-import { prose } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { reading } from "../player/reading.js";
-import { tr } from "../player/words.js";
+import { prose, tr } from "../player/words.js";
 
 const SHOWN = 90; // characters of an answer: its end, which is its newest part
 

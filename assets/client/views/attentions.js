@@ -2,11 +2,10 @@
 // device as a box with its corner on the device's slope; modelled. Beside it the four attentions of this run, their
 // bytes counted and their times measured.
 
-import { bytes, number, seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { bytes, number, seconds, tr } from "../player/words.js";
 import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 

@@ -2,11 +2,11 @@
 // the board and wrapping with it, those that are written now in their colour. Where the deciding score is the
 // confidence with something added, the addition is a part of its own.
 
-import { glyphs, number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
 import { cellAt, cornerOf } from "../player/layout.js";
-import { tr, translated } from "../player/words.js";
+import { glyphs, number, tr, translated } from "../player/words.js";
 
 export const view = { title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 

@@ -1,13 +1,10 @@
 // Two models that write one text by turns: each token in the colour of its writer, under it the entropy that decides
 // who writes next, and between them the baton, with what its taker must read first.
 
-import { glyphs, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
 import { limit } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { glyphs, many, number, percent, tr } from "../player/words.js";
 import { inLines } from "./onlines.js";
 
 export const view = { title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };

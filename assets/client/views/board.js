@@ -1,11 +1,10 @@
 // What stands around the cells of the token board: brackets for blocks and windows, controls and legend.
 
-import { number } from "../player/codec.js";
 import { el, select, legend as stateOf } from "../player/dom.js";
 import { render, swatch } from "../player/drawing.js";
 import { segments } from "../player/layout.js";
 import { OPTIONS, spanColour } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { number, tr, translated } from "../player/words.js";
 
 export const AUTHOR = "@author"; // among the names of scores: colour by who wrote a token
 const LINES = ["solid", "dashed", "dotted", "double"];

@@ -1,9 +1,8 @@
 // Beams or reasoning paths: one column for each of the latest steps, a link from each branch to the one it grew from.
 
-import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { cut, glyphs, number, tr, translated } from "../player/words.js";
 
 export const view = { title: "Branches", place: 190, needs: ["branches"] };
 

@@ -1,10 +1,10 @@
 // How the cells of the token board look: their token or the model's best guess, their colour, and end marks folded to
 // one word.
 
-import { glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { levelOf, OPTIONS } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { glyphs, tr } from "../player/words.js";
 import { AUTHOR } from "./board.js";
 import { alike } from "./sheet.js";
 

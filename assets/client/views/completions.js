@@ -1,10 +1,8 @@
 // Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
 
-import { glyphs, number, prose } from "../player/codec.js";
 import { el, set, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { fine, glyphs, number, prose, tr } from "../player/words.js";
 
 export const view = { title: "Code and completions", place: 156, needs: ["completions"] };
 

@@ -1,12 +1,10 @@
 // What is copied from where: the source above, the text below, a ribbon for each stretch that was taken over, a red
 // mark where the model overruled the source.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
 import { copies } from "../player/rounds.js";
-import { tr, translated } from "../player/words.js";
+import { cut, glyphs, many, tr, translated } from "../player/words.js";
 
 export const view = { title: "Copied from the source", place: 118, needs: ["spans.match"] };
 

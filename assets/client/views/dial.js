@@ -1,10 +1,9 @@
 // What a person sets beside a picture: the size that a modelled one is drawn for, on a slider, by powers of two or of
 // ten where it spans many; the layer or the score that is shown.
 
-import { number } from "../player/codec.js";
 import { el, select, set, setText } from "../player/dom.js";
 import { track } from "../player/sliding.js";
-import { tr, translated } from "../player/words.js";
+import { number, tr, translated } from "../player/words.js";
 
 /** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
  * where it stands first; text: of a value; change: called when a person moves it. */

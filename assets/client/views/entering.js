@@ -2,12 +2,11 @@
 // them. A switch takes another draft, whose patches may go through fc as well; below, what it says first of each word
 // of the same text, filled where it is the word.
 
-import { cut, glyphs } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
 import { CHIP, StepPicture } from "../player/drawing.js";
 import { CLASSES, LEARNT, shares, words } from "../player/firstguesses.js";
 import { means, pictureOf } from "../player/pixels.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const view = { title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
 

@@ -2,11 +2,9 @@
 // with their tokens above and their experts below; a line from a token to each of its experts is thick where it leaves
 // its device.
 
-import { bytes, cut } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { bytes, cut, percent, tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";
 

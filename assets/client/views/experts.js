@@ -2,12 +2,10 @@
 // any token of the box uses; next to it the twin on the same text, or as
 // many experts for each token, chosen by chance.
 
-import { bytes, cut } from "../player/codec.js";
 import { render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { bytes, cut, percent, tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
 import { drawn, expected, readOf, together } from "./used.js";
 

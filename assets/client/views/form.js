@@ -1,13 +1,10 @@
 // An answer as a form: words printed in it before the first forward, fields that fill in any order, each with the
 // forward that wrote it. Below, how far one by one would have come.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, StepPicture, widthOf } from "../player/drawing.js";
 import { pictureOf } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, many, percent, tr } from "../player/words.js";
 
 export const view = { title: "A form that fills", place: 55, needs: ["form"] };
 

@@ -1,10 +1,9 @@
 // A search over partial solutions: its tree with the best way thick, the open ones in order, and what the same tokens
 // would be as whole solutions.
 
-import { cut, glyphs, number } from "../player/codec.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, number, tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
 export const view = { title: "Frontier and tree", place: 159, needs: ["frontier"] };

@@ -2,12 +2,9 @@
 // the drafter's own output. Above each row its guesses; below how often the first was right, and how much of the
 // target's vocabulary can be guessed.
 
-import { cut, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, render, StepPicture, widthOf } from "../player/drawing.js";
 import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, many, number, percent, tr } from "../player/words.js";
 import { rightOf, tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 

@@ -1,10 +1,9 @@
 // Work on devices and workers over time, or memory by address where none has seconds, the rounds around the cursor;
 // modelled intervals are outlined, measured ones are solid.
 
-import { bytes, seconds } from "../player/codec.js";
 import { el, frame, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { bytes, seconds, tr, translated } from "../player/words.js";
 
 export const view = { title: "Devices and workers", place: 130, needs: ["intervals"] };
 

@@ -4,9 +4,8 @@
 
 import { el, legend } from "../player/dom.js";
 import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { fine as percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { fine as percent, tr } from "../player/words.js";
 
 export const view = { title: "Judged drafts", place: 119, needs: ["judged"] };
 

@@ -2,11 +2,8 @@
 // confidence stands, and where the answer is sure enough the text is cut off. What the other one still writes is what
 // was saved.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, many, percent, tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
 export const view = { title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };

@@ -3,10 +3,10 @@
 // one call ago, the test of each guess, and the guesses for the next call. Without colours the shade is the code's
 // number, and the grid stands alone.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, pool, set, setText, sizeCanvas } from "../player/dom.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 import { GuessWindow } from "./mediawindow.js";
 
 export const view = { title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };

@@ -1,10 +1,9 @@
 // What the method remembers: the entries touched last, newest on top, with the tokens expected behind each key and how
 // sure it is of them.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { glyphs, number, tr } from "../player/words.js";
 
 export const view = { title: "Memory", place: 140, needs: ["memory"] };
 

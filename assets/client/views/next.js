@@ -1,8 +1,7 @@
 // What the model would have said next: the most likely tokens at the place that was written in this step.
 
-import { glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
-import { tr } from "../player/words.js";
+import { glyphs, tr } from "../player/words.js";
 import { bars } from "./details.js";
 
 export const view = { title: "The next token, and what else it could be", place: 168, needs: ["candidates+growing"] };

@@ -3,8 +3,7 @@
 
 import { LETTER, render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { percent, tr } from "../player/words.js";
 
 /** A probability in a column of width w. */
 export const shareIn = (share, w) => (w < 48 ? percent(share).replace(" %", "") : percent(share));

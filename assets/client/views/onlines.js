@@ -1,6 +1,6 @@
 // Tokens on lines.
 
-import { cut } from "../player/codec.js";
+import { cut } from "../player/words.js";
 
 const LETTER = 8, // width of one in a cell
   NARROWEST = 38; // of a cell

@@ -2,11 +2,9 @@
 // prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
 // those of the decoder without a cache have moved.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { fine, glyphs, number, tr } from "../player/words.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
 import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
 

@@ -1,8 +1,7 @@
 // Where the networks, the maps, the tokens and the times of attention operators stand, as plain data.
 
-import { number } from "../player/codec.js";
 import { CHIP } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 
 export const MAP = 44; // sides of a map and of a network's box
 export const NET = 24;

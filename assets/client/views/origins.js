@@ -1,10 +1,9 @@
 // Where the guesses of a draft tree come from: a line for each source with its tokens as cells, and a thread from each
 // cell to the node that it became. It stands left of the tree, above it where the room is narrow.
 
-import { cut, glyphs } from "../player/codec.js";
 import { el, svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const H = 24; // of a cell
 export const LINE = 29;

@@ -1,11 +1,11 @@
 // A whole decode at a glance: steps down, positions across, coloured by a score, what is written marked. A dashed stair
 // is the same text one by one.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { StepMap } from "../player/stepmap.js";
 import { levelOf, ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 import { scoreControls } from "./dial.js";
 
 export const view = { title: "All steps at once", place: 161, needs: ["masked"] };

@@ -2,9 +2,8 @@
 // what it answers, and whether that is right. The first flag may end the race, which a line across all lanes says; a
 // second one is where the last lane ends, for which a vote would wait.
 
-import { cut, glyphs } from "../player/codec.js";
 import { LETTER, render, StepPicture } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 import { answerOf, marked } from "./plainly.js";
 
 export const view = { title: "Paths side by side", place: 158, needs: ["branches"] };

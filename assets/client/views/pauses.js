@@ -1,13 +1,10 @@
 // Code as it is written, with the entropy of each token under it. Where that reaches the threshold, the best few tokens
 // are continued a little, each as a row, and the first token of the likeliest row is written.
 
-import { prose } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { set } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, percent, prose, tr } from "../player/words.js";
 import { onLines } from "./onlines.js";
 
 export const view = { title: "Greedy, with pauses to look ahead", place: 65, needs: ["pause"] };

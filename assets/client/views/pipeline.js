@@ -2,12 +2,10 @@
 // machine, this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own
 // size.
 
-import { seconds } from "../player/codec.js";
 import { el, select, setText } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { percent, seconds, tr, translated } from "../player/words.js";
 import { DEVICES, median } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 import { durations, flow, SIDES, step3, turn } from "./stages.js";

@@ -1,10 +1,9 @@
 // Predict mode: a person says which positions are written next, or how many drafts are accepted; then the step is shown
 // and the answer scored.
 
-import { number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { question, scoreDrafts, scorePositions, total } from "../player/predict.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
 

@@ -1,13 +1,11 @@
 // One forward that reads a draft twice: the rows that were fed, part by part; below each drafted token what the first
 // reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
 import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 
 export const view = { title: "The draft, read twice", place: 43, needs: ["reflection"] };
 

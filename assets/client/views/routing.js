@@ -1,9 +1,9 @@
 // Experts or layers used in this step: one row for each layer, one column for each unit, shade by summed weight.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "Routing", place: 200, needs: ["routing"] };
 

@@ -1,10 +1,10 @@
 // A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a
 // gauge with the threshold, the switch to the heavy reader, and what that reads.
-import { cut, glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
 import { fill } from "../player/pixels.js";
 import { short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const view = { title: "The scene and who reads it", place: 17, needs: ["scene"] };
 

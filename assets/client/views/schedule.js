@@ -2,12 +2,11 @@
 // drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
 import { BranchList } from "../player/branchlist.js";
-import { number, seconds } from "../player/codec.js";
 import { el, frame, set, setText, svg } from "../player/dom.js";
 import { MIDDLE, render, swatch } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
 import { together } from "../player/together.js";
-import { tr, translated } from "../player/words.js";
+import { number, seconds, tr, translated } from "../player/words.js";
 import { CacheRows } from "./cacherows.js";
 
 export const view = { title: "Schedule of a step", place: 128, needs: ["intervals"] };

@@ -2,13 +2,11 @@
 // this text has taught, the search tree below them, and what became of the drafts that were taken from it. Beside it
 // the drafts of the same search in the table as it was loaded.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, set, setText } from "../player/dom.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 
 export const view = { title: "A table that learns, searched for drafts", place: 51, needs: ["table_search"] };

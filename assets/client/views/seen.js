@@ -1,11 +1,10 @@
 // A picture that a language model sees, what of it reaches the draft, and the text in the rounds in which it came.
 
-import { bytes, glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
 import { CLASSES } from "../player/firstguesses.js";
 import { inOrder } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { bytes, glyphs, tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
 
 export const view = { title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };

@@ -1,12 +1,11 @@
 // What of a picture reaches a draft: the target keeps a token for each patch; who looks for the draft has a heat map of
 // the patches on the faded picture, and what comes of it stands in the draft's own sequence.
 
-import { glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { set, svg } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { paint } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { glyphs, percent, tr } from "../player/words.js";
 
 const WIDE = 760, // of a panel in which the parts stand side by side
   SCENE = 196,

@@ -2,10 +2,9 @@
 // text has its token and states of the target. Above the rows what was guessed, with its probability; on top what was
 // written; below how often the guess so far out was right.
 
-import { many } from "../player/counted.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 import { checked, lent, up } from "./lentstate.js";
 import { emitted, guesses, refused, ways } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";

@@ -1,11 +1,10 @@
 // Siblings that are tested one after the other: at each draw what is left of the target's distribution and of the
 // draft's, the token that was drawn, and the number that decided. A refusal takes from both.
 
-import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
 import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 
 export const view = { title: "One draw after the other", place: 46, needs: ["draws"] };
 

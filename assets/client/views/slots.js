@@ -1,12 +1,11 @@
 // Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
 
-import { cut, seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { comeIn, MIDDLE, render, StepPicture, swatch } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
 import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { cut, seconds, tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
 export const view = { title: "Experts known ahead", place: 80, needs: ["requests"] };

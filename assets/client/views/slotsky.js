@@ -1,9 +1,8 @@
 // The parts of a memory's picture: one layer as a sky, where a row and a column of keys cross in each slot; what of
 // each design was read; how many bytes are read as more tokens are taken together.
 
-import { bytes } from "../player/codec.js";
 import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { bytes, tr } from "../player/words.js";
 import { MOST } from "./slotsread.js";
 
 const LEFT = 58; // of the chart

@@ -1,12 +1,10 @@
 // The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of
 // the last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
 
-import { bytes, glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn, render, write } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
 import { track } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { bytes, fine, glyphs, number, tr } from "../player/words.js";
 import { BOLD, growthLines, sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 

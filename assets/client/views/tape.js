@@ -1,11 +1,9 @@
 // What each call computes and what it takes from the cache: a row per call, a column per position. What is kept of
 // finished blocks, what of the open block is older than this call, what is fed, what is written.
 
-import { number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { LETTER, StepMap } from "../player/stepmap.js";
-import { tr } from "../player/words.js";
+import { many, number, tr } from "../player/words.js";
 
 export const view = { title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
 

@@ -2,11 +2,8 @@
 // Beside it how many other samplers would, with their mass; below, the same for each step: what the line was held
 // against, as a column.
 
-import { cut, glyphs, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, set, setText, svg } from "../player/dom.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, many, number, percent, tr } from "../player/words.js";
 import { Budgets, width } from "./budgets.js";
 
 export const view = { title: "Tokens kept", place: 155, needs: ["truncation"] };

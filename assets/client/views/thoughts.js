@@ -1,10 +1,9 @@
 // The steps of a chain of thought as cards: second looks are indented, a label where a phrase of confidence was put in,
 // and behind a stated answer how sure the model is of it, against the line at which the text is ended.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { glyphs, number, tr } from "../player/words.js";
 
 export const view = { title: "Steps of the thought", place: 154, needs: ["spans.thought", "spans.reflection"] };
 

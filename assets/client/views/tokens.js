@@ -1,11 +1,10 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and
 // windows.
 
-import { glyphs } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
 import { cornerOf, density, grid } from "../player/layout.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { glyphs, tr } from "../player/words.js";
 import { Asked } from "./asked.js";
 import { Brackets, controls, legend } from "./board.js";
 import { Elements, Looks } from "./cells.js";

@@ -2,11 +2,9 @@
 // mapped state goes on through the layers above; the word that the output head reads of it after each is in its cell,
 // filled where the next call wrote that word there. Beside it how often that was so, by layer.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 
 export const view = { title: "Guesses refined by the upper layers", place: 53, needs: ["transfer"] };

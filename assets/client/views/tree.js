@@ -1,11 +1,10 @@
 // The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step
 // gained.
 
-import { cut, glyphs } from "../player/codec.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr, translated } from "../player/words.js";
+import { cut, glyphs, tr, translated } from "../player/words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
 import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";

@@ -2,11 +2,10 @@
 // Over the newest frame stands the window of its forward: a bar for each token that it foresaw, on that token's place,
 // against the threshold, which can be moved; what would be written then is said, and would have been another text.
 
-import { cut, number } from "../player/codec.js";
 import { el, legend } from "../player/dom.js";
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, number, tr } from "../player/words.js";
 
 export const view = { title: "Units written at once", place: 115, needs: ["unit"] };
 

@@ -1,12 +1,9 @@
 // An MTP layer as a loop that is unrolled: the model's stack says the newest token; beside it one layer, drawn once for
 // each run. State and token go in, a state and a draft come out, and both go into the next run.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, many, percent, tr } from "../player/words.js";
 import { emitted } from "./onepass.js";
 
 export const view = { title: "One layer, run k times", place: 60, needs: ["unrolled"] };

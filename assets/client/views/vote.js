@@ -1,11 +1,8 @@
 // Sampled texts as blocks that fall into columns, one per answer: the same blocks under several rules, side by side.
 // The height of a block is what the rule lets its text count.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { fine, percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, fine, glyphs, many, percent, tr } from "../player/words.js";
 import { converging } from "./converging.js";
 import { answerOf, marked } from "./plainly.js";
 

@@ -1,12 +1,11 @@
 // A picture of a word as it is read: where each position looks, which positions are predicted occupied, the letters and
 // their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
 
-import { glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fill } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { glyphs, percent, tr } from "../player/words.js";
 import { letterCalls } from "./wordcalls.js";
 
 export const view = { title: "The picture and what is read", place: 16, needs: ["sight"] };

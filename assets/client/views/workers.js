@@ -2,10 +2,9 @@
 
 import { el, set, setText } from "../player/dom.js";
 import { comeIn, render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
 import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { percent, tr, translated } from "../player/words.js";
 import { Dial, formula, size } from "./dial.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
