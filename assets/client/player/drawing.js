@@ -34,13 +34,6 @@ export const write = (layer, labels) =>
     return ["text", { x, y, "text-anchor": anchor, style }, words];
   });
 
-/** A row of a table: its head and its cells. */
-export const rowOf = (head, ...cells) =>
-  el("tr", {}, el("th", { scope: "row" }, head), ...cells.map((cell) => el("td", {}, cell)));
-
-/** A colour of a legend, with what it stands for. */
-export const swatch = (style, ...words) => el("span", {}, el("i", { class: "dx-swatch", style }), ...words);
-
 const LONGEST = 400; // milliseconds of a step's whole movement
 
 const going = new Map(); // node -> its movements; asked for them (getAnimations), a browser lays the page out first

@@ -2,9 +2,9 @@
 // the run's account so far, on the same axes. One plain row a token is the diagonal of both.
 
 import { render, StepPicture } from "../player/drawing.js";
+import { ticks } from "../player/layout.js";
 import { short } from "../player/sliding.js";
 import { many, tr } from "../player/words.js";
-import { ticks } from "./ticks.js";
 
 export const view = { title: "The bet of this round", place: 67, needs: ["bets"] };
 

@@ -1,7 +1,6 @@
 // Blocks and windows over the steps: a row for each step, a bar for each stretch of the text that the method works in.
 
-import { el, legend, set, setText, svg } from "../player/dom.js";
-import { swatch } from "../player/drawing.js";
+import { el, legend, set, setText, svg, swatch } from "../player/dom.js";
 import { spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 

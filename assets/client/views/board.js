@@ -1,7 +1,7 @@
 // What stands around the cells of the token board: brackets for blocks and windows, controls and legend.
 
-import { el, select, legend as stateOf } from "../player/dom.js";
-import { render, swatch } from "../player/drawing.js";
+import { el, select, legend as stateOf, swatch } from "../player/dom.js";
+import { render } from "../player/drawing.js";
 import { segments } from "../player/layout.js";
 import { OPTIONS, spanColour } from "../player/theme.js";
 import { number, tr, translated } from "../player/words.js";

@@ -1,7 +1,7 @@
 // Which rows of the text a cache holds exactly.
 
-import { el, setText } from "../player/dom.js";
-import { render, swatch } from "../player/drawing.js";
+import { el, setText, swatch } from "../player/dom.js";
+import { render } from "../player/drawing.js";
 import { tr, translated } from "../player/words.js";
 
 const HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",

@@ -1,8 +1,7 @@
 // What is known about one position at one step: its token, why it was written, what else the model considered,
 // every score.
 
-import { el } from "../player/dom.js";
-import { rowOf } from "../player/drawing.js";
+import { el, rowOf } from "../player/dom.js";
 import { glyphs, number, tr, translated } from "../player/words.js";
 
 const WHOLE = 20000; // characters of a token that are shown in full

@@ -3,8 +3,8 @@
 
 import { set, svg } from "../player/dom.js";
 import { MIDDLE, render, write } from "../player/drawing.js";
+import { ticks } from "../player/layout.js";
 import { many, number, tr } from "../player/words.js";
-import { ticks } from "./ticks.js";
 
 const LINE = 22; // a row
 const H = 16; // a bar

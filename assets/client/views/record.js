@@ -2,8 +2,7 @@
 // table with bars, arrays as shades. Units come from the header; tokens are shown as their text.
 
 import { unpack } from "../player/codec.js";
-import { el, set, svg } from "../player/dom.js";
-import { rowOf } from "../player/drawing.js";
+import { el, rowOf, set, svg } from "../player/dom.js";
 import { bytes, glyphs, number, seconds, tr } from "../player/words.js";
 
 const ROWS = 40, // of a table

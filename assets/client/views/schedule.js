@@ -2,8 +2,8 @@
 // drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
 import { BranchList } from "../player/branchlist.js";
-import { el, frame, set, setText, svg } from "../player/dom.js";
-import { MIDDLE, render, swatch } from "../player/drawing.js";
+import { el, frame, set, setText, svg, swatch } from "../player/dom.js";
+import { MIDDLE, render } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
 import { together } from "../player/together.js";
 import { number, seconds, tr, translated } from "../player/words.js";

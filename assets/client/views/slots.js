@@ -1,8 +1,8 @@
 // Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
 
-import { el } from "../player/dom.js";
-import { comeIn, MIDDLE, render, StepPicture, swatch } from "../player/drawing.js";
+import { el, swatch } from "../player/dom.js";
+import { comeIn, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
 import { OPTIONS } from "../player/theme.js";
 import { cut, seconds, tr, translated } from "../player/words.js";

@@ -1,7 +1,6 @@
 // The table of a race that is frozen at a budget: what each run has by then.
 
-import { el } from "../player/dom.js";
-import { rowOf } from "../player/drawing.js";
+import { el, rowOf } from "../player/dom.js";
 import { nameOf } from "../player/field.js";
 import { later, lost, racing, receipt } from "../player/receipt.js";
 import { besides, many, number, seconds, tr, translated } from "../player/words.js";
