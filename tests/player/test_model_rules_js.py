@@ -66,10 +66,10 @@ def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
     shown += [made("device 1", 2.0, "feed-forward", layer=2), made("device 1", 3.0, "attention", layer=5)]
     shown += [made("x", 3.0, "head"), bar("one device", 1.0, 2.0, "attention", layer=2)]
     shown += [made("device 1", 4.0, "branches", mark=1), made("device 2", 4.0, "branches", mark=2)]
-    (group,) = js("together.js", "M.together(shown)", shown=shown)
+    (group,) = js("views/schedulerows.js", "M.together(shown)", shown=shown)
     assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
     assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
-    assert js("together.js", "M.together([])") == []
+    assert js("views/schedulerows.js", "M.together([])") == []
 
 
 TURN = [
@@ -153,16 +153,16 @@ def test_what_is_gathered_forgets_places_that_are_written_again(js: Call) -> Non
     ]
     told = "[found.map(([p, o]) => [p, o.layers[0].map(([u]) => u), o.experts[0]]), K, layers]"
     source = f"(({{ found, K, layers }}) => {told})(M.gathered(steps, t))"
-    two, three = (js("views/slotsread.js", source, steps=steps, t=t) for t in (2, 3))
+    two, three = (js("views/slotsky.js", source, steps=steps, t=t) for t in (2, 3))
     assert two == [[[0, [1, 4], [3]], [1, [4, 6], [5, 7]], [2, [9, 4], [3, 5]]], 4, [2]]
     assert three[0] == [[0, [1, 4], [3]], [1, [8, 4], [0, 1]]]
-    signs = js("views/slotsread.js", "M.gathered(steps, 1).found[0][1].layers[0].map(([, w]) => w)", steps=steps)
+    signs = js("views/slotsky.js", "M.gathered(steps, 1).found[0][1].layers[0].map(([, w]) => w)", steps=steps)
     assert signs == pytest.approx([-1, 1], abs=0.01)
-    found = js("views/slotsread.js", "M.growth(M.gathered(steps, 2).found, facts)", steps=steps, facts=FACTS)
+    found = js("views/slotsky.js", "M.growth(M.gathered(steps, 2).found, facts)", steps=steps, facts=FACTS)
     assert found == [[120, 45, 101], [130, 65, 101], [140, 65, 101]], "bytes of the last tokens' union"
     alone = {name: FACTS[name] for name in ("slot_bytes", "always_bytes")}
-    assert js("views/slotsread.js", "M.growth(M.gathered(steps, 1).found, f)", steps=steps, f=alone) == [[120], [130]]
-    assert js("views/slotsread.js", "M.alike(M.gathered(steps, 2).found)", steps=steps) == [1, 1]
+    assert js("views/slotsky.js", "M.growth(M.gathered(steps, 1).found, f)", steps=steps, f=alone) == [[120], [130]]
+    assert js("views/slotsky.js", "M.alike(M.gathered(steps, 2).found)", steps=steps) == [1, 1]
 
 
 def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:

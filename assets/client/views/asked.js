@@ -1,4 +1,5 @@
-// The question, what is answered so far, and whether that is right, in one line above the board.
+// The question, what is answered so far, and whether that is right, in one line above the board; and whether other texts
+// and answers are right, where that is known.
 
 import { el, setText } from "../player/dom.js";
 import { reading } from "../player/reading.js";
@@ -42,3 +43,9 @@ export class Asked {
     this.mark.dataset.mark = right === null ? "" : right ? "right" : "wrong";
   }
 }
+
+/** What a text answers, and whether that is right: [answer, right]; null, too, where that is not known. */
+export const answerOf = (run, text) => run.figures.marks?.[text] ?? ["", null];
+
+/** "✓ right", "✕ wrong", or nothing. */
+export const marked = (right) => (right === null ? "" : right ? tr`✓ right` : tr`✕ wrong`);

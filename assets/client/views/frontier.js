@@ -4,7 +4,7 @@
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
 import { cut, glyphs, number, tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Frontier and tree", place: 159, needs: ["frontier"] };
 

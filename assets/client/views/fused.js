@@ -5,8 +5,7 @@
 import { CHIP, LETTER, render, StepPicture, widthOf } from "../player/drawing.js";
 import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
 import { cut, many, number, percent, tr } from "../player/words.js";
-import { rightOf, tally } from "./onepass.js";
-import { R, states, tower } from "./targetstates.js";
+import { R, rightOf, states, tally, tower } from "./onepass.js";
 
 export const view = { title: "Three layers of the target, then its own outputs", place: 61, needs: ["fused"] };
 

@@ -4,7 +4,7 @@
 
 import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { cut, glyphs, many, percent, tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 

@@ -5,8 +5,21 @@
 import { el, pool, set, setText } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fine, glyphs, number, tr } from "../player/words.js";
-import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
-import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
+import {
+  columnsOf,
+  differ,
+  layout,
+  left,
+  MAP,
+  mapsOf,
+  NET,
+  paint,
+  pictured,
+  ROLES,
+  textsOf,
+  timesOf,
+  width,
+} from "./operatormaps.js";
 
 export const view = { title: "Attention operator G of every layer and head", place: 121, needs: ["operators"] };
 

@@ -3,6 +3,7 @@
 
 import { el, svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/drawing.js";
+import { depthsOf } from "../player/rounds.js";
 import { cut, glyphs, tr } from "../player/words.js";
 
 export const H = 24; // of a cell
@@ -82,9 +83,8 @@ export class Origins {
    * tree that they are in. */
   aligned({ guessed_from: all = [], parents }) {
     this.away = document.documentElement.hasAttribute("data-tight"); // of a lecture: there is room for the tree alone
-    const depths = [];
-    for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
-    const copies = all.filter(({ kind }) => kind !== "model");
+    const depths = depthsOf(parents),
+      copies = all.filter(({ kind }) => kind !== "model");
     this.above =
       !this.away &&
       copies.length > 0 &&

@@ -4,7 +4,7 @@
 
 import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { cut, glyphs, tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Paths side by side", place: 158, needs: ["branches"] };
 

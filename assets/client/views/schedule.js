@@ -1,13 +1,11 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
 // drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
-import { BranchList } from "../player/branchlist.js";
 import { el, frame, set, setText, svg, swatch } from "../player/dom.js";
 import { MIDDLE, render } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
-import { together } from "../player/together.js";
 import { number, seconds, tr, translated } from "../player/words.js";
-import { CacheRows } from "./cacherows.js";
+import { BranchList, CacheRows, together } from "./schedulerows.js";
 
 export const view = { title: "Schedule of a step", place: 128, needs: ["intervals"] };
 

@@ -5,8 +5,7 @@ import { el, pool, set, setText, svg } from "../player/dom.js";
 import { comeIn, render, write } from "../player/drawing.js";
 import { track } from "../player/sliding.js";
 import { bytes, fine, glyphs, number, tr } from "../player/words.js";
-import { BOLD, growthLines, sky, strips } from "./slotsky.js";
-import { alike, gathered, growth, MOST } from "./slotsread.js";
+import { alike, BOLD, gathered, growth, growthLines, MOST, sky, strips } from "./slotsky.js";
 
 export const view = { title: "Slots of a memory that light up", place: 122, needs: ["routing.memory"] };
 

@@ -3,8 +3,8 @@
 
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { cut, fine, glyphs, many, percent, tr } from "../player/words.js";
+import { answerOf, marked } from "./asked.js";
 import { converging } from "./converging.js";
-import { answerOf, marked } from "./plainly.js";
 
 export const view = { title: "Paths and votes", place: 157, needs: ["vote"] };
 
