@@ -88,39 +88,46 @@ export const chips = (parent, items, theme, w) =>
     ];
   });
 
-/** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
- * (sliding.js) and what else it puts `below` stand below the drawing. */
-export class StepPicture {
-  layers = [];
-  entrance = { opacity: 0 };
-  early = false; // whether something is shown before the first step
+/** A view of what it puts `below` each other, from top to bottom. A `legend` has the `keys` that a view gives it. */
+export class Parts {
+  width = 640;
   controls = [];
 
-  /** An element that stands below the drawing. */
+  /** An element that stands below those before it. */
   below(node) {
     this.controls.push(node);
     return node;
   }
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers, ...this.controls);
+    Object.assign(this, { run, dom, context });
+    this.legend?.append(...this.keys(context.theme));
+    dom.append(...this.controls);
     this.grow?.();
-  }
-
-  /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
-   * what stands below the drawing. */
-  begin(run, dom, context, layers, ...under) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
-    const groups = layers.map((layer) => (typeof layer === "string" ? (this[layer] = svg("g")) : layer));
-    this.words = svg("g");
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...groups, this.words);
-    dom.append(this.say, this.picture, ...under);
   }
 
   resize(width) {
     this.width = width;
     if (this.t !== undefined) this.show(this.t);
+  }
+}
+
+/** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
+ * (sliding.js) and what else it puts `below` stand below the drawing. */
+export class StepPicture extends Parts {
+  layers = [];
+  entrance = { opacity: 0 };
+  early = false; // whether something is shown before the first step
+  above = []; // elements between the sentence and the drawing
+
+  /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. */
+  load(run, dom, context) {
+    this.say = el("p", "dx-readout");
+    const groups = this.layers.map((layer) => (typeof layer === "string" ? (this[layer] = svg("g")) : layer));
+    this.words = svg("g");
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...groups, this.words);
+    this.controls.unshift(this.say, ...this.above, this.picture);
+    super.load(run, dom, context);
   }
 
   /** What is shown of a step, if it has that: the record that a view needs first, with something in its list
@@ -185,6 +192,11 @@ export class StepPicture {
   /** A token as text, cut where it has more than `most` letters. */
   word(token, most = Infinity) {
     return cut(glyphs(this.run.piece(token).text), most);
+  }
+
+  /** The text of tokens, without end marks. */
+  spelled(tokens) {
+    return tokens.map((token) => (this.run.eos.has(token) ? "" : this.run.piece(token).text)).join("");
   }
 
   /** Tokens as boxes at most `w` wide. */

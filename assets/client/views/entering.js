@@ -34,14 +34,11 @@ export class Entering extends StepPicture {
   filled = "first";
   none = tr`What the drafts say was not recorded in this step.`;
 
-  load(run, dom, context) {
-    this.drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
-    this.scene = svg("image");
-    this.scene.style.imageRendering = "pixelated";
-    this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
-    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
-    this.picture.before(this.switch);
-  }
+  scene = svg("image", { style: "image-rendering:pixelated" });
+  layers = ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"];
+  drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
+  switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
+  above = [this.switch];
 
   /** The number of the draft that is shown: a person's choice, else the one that drafts. */
   #at({ names, drafting }) {

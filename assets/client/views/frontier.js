@@ -46,7 +46,7 @@ export class Frontier extends StepPicture {
   none = tr`Nothing is open.`;
 
   #text({ tokens }) {
-    return glyphs(tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join(""), 80);
+    return glyphs(this.spelled(tokens), 80);
   }
 
   draw(_, step) {

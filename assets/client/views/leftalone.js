@@ -69,8 +69,7 @@ export class LeftAlone extends StepPicture {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs: done, stop } = this.#done(this.t),
-      ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
-      text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
+      text = this.spelled(run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? [])), // of the whole run left alone
       { height, labels, ...layers } = layout({
         own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
         alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },

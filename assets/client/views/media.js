@@ -22,12 +22,8 @@ const ROOM = 336, // pixels that a picture takes if it can
 const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
 export class Media extends GuessWindow {
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    this.panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
-    this.picture.before(this.panels);
-    this.grow();
-  }
+  panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
+  above = [this.panels];
 
   grow() {
     const codes = this.run.steps.flatMap(({ media }) => (media ? [unpack(media.codes).values] : []));

@@ -33,19 +33,16 @@ const ARROW = "stroke:var(--span-fed);stroke-width:2;fill:none;opacity:1";
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
 export class Operators extends StepPicture {
-  load(run, dom, context) {
-    this.strips = ROLES.map(() => {
-      const name = el("span"),
-        stamp = el("b", { style: STAMP }, tr`frozen`),
-        canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
-        layers = el("div", { style: "position:relative;height:20px" }),
-        node = el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas);
-      return { name, stamp, canvas, layers, node };
-    });
-    const key = el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`);
-    const layers = ["nets", "keeps", "maps", "tokens", "times"];
-    this.begin(run, dom, context, layers, ...this.strips.map(({ node }) => node), key);
-  }
+  layers = ["nets", "keeps", "maps", "tokens", "times"];
+  strips = ROLES.map(() => {
+    const name = el("span"),
+      stamp = el("b", { style: STAMP }, tr`frozen`),
+      canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
+      layers = el("div", { style: "position:relative;height:20px" }),
+      node = this.below(el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas));
+    return { name, stamp, canvas, layers, node };
+  });
+  key = this.below(el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`));
 
   also() {
     ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, this.t, role), this.strips[i], i));

@@ -17,12 +17,6 @@ const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: 
 export class Lines extends StepPicture {
   layers = ["after", "lanes", "finish", "flags"];
 
-  load(run, dom, context) {
-    this.dom = dom;
-    super.load(run, dom, context);
-    this.grow();
-  }
-
   /** Hidden where no branch goes on from one step to another: these are no paths. */
   grow() {
     const { steps, length } = this.run,
@@ -75,12 +69,8 @@ export class Lines extends StepPicture {
     return path.ended ? "ended" : path.fate === "alive" ? "alive" : "stopped";
   }
 
-  #text({ tokens }) {
-    return tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join("");
-  }
-
   #lane(path, won, x, y, row) {
-    const words = this.#text(path),
+    const words = this.spelled(path.tokens),
       end = x(path.length),
       room = Math.floor((end - LEFT - 8) / LETTER),
       shown = row > 14 && room > 0 && path.length ? cut(glyphs(words.slice(-Math.max(1, room)), 999), room) : "",
@@ -98,7 +88,7 @@ export class Lines extends StepPicture {
     const kind = this.#kind(path, won);
     if (kind === "alive") return null;
     const voted = vote?.answers[vote.of[vote.voters.indexOf(path.id)]] ?? "",
-      text = this.#text(path),
+      text = this.spelled(path.tokens),
       [answer, right] = answerOf(this.run, voted || text),
       sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
     return {

@@ -1,7 +1,7 @@
 // Code as it is written, with the entropy of each token under it. Where that reaches the threshold, the best few tokens
 // are continued a little, each as a row, and the first token of the likeliest row is written.
 
-import { set } from "../player/dom.js";
+import { svg } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
 import { many, percent, prose, tr } from "../player/words.js";
@@ -22,15 +22,11 @@ const futures = ({ pause }) =>
   (pause?.futures ?? []).map((tokens, i) => ({ tokens, p: pause.p[i], mean: pause.mean[i], won: i === pause.chosen }));
 
 export class Pauses extends StepPicture {
-  layers = ["bars", "lines", "code", "fan", "scores", "tokens"];
+  code = svg("g", "dx-code");
+  layers = ["bars", "lines", this.code, "fan", "scores", "tokens"];
   none = tr`No decision was recorded in this step.`;
   sliding = new Sliding(this, "pause.threshold", "τ", tr`Entropy at which decoding pauses`, [0, 6, 0.05]);
   pauses = ({ step, paused }) => this.sliding.decided(paused, step + 1);
-
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    set(this.code, "dx-code");
-  }
 
   /** The tokens up to step t. */
   #written(t) {

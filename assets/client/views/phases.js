@@ -48,11 +48,6 @@ export class Phases extends StepPicture {
   early = true;
   told = () => this.sides.length > 0;
 
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    this.grow();
-  }
-
   grow() {
     this.sides = sides(this.run.steps);
     this.n = this.run.prompt.length;

@@ -16,37 +16,49 @@ const ROW = 26,
   HEAD = 22,
   PANEL = HEAD + 2 * ROW + 20,
   SHOWN = 4, // layers of the large model that are drawn
-  FAR = 1.15; // times as long as modelled: the model does not hold
-
-export class Pipeline extends StepPicture {
-  layers = ["ground", "bars"];
-  none = tr`Nothing was timed in this step.`;
-
-  load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.device = DEVICES[0];
-    this.count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => {
-      this.moved = true;
-      again();
-    });
-    const devices = DEVICES.map(({ name }) => [name, name]);
-    this.length = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
-    this.batch = new Dial(tr`Batch`, [5, 13, 1], 2, 2048, (n) => tr`${size(n)} sequences in a microbatch`, again);
-    const chosen = select(tr`Device`, devices, devices[0][0], (name) => {
-      this.device = DEVICES.find((one) => one.name === name);
-      again();
-    });
-    const fold = formula(tr`Each side and each link takes one microbatch after the other; attention of a layer \
+  FAR = 1.15, // times as long as modelled: the model does not hold
+  NAMES = DEVICES.map(({ name }) => [name, name]);
+const FORMULA = tr`Each side and each link takes one microbatch after the other; attention of a layer \
 starts when the layer before has returned. For this run: the middle time of its \
 parts, and the fastest way to the experts for both ways. At Step-3's size, 16 \
 devices a side, b sequences in a microbatch: attention = b / 16 · (max(operations / \
 F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / \
 (16 · W)), links = b · 7168 bytes out and twice that back over two servers' \
-networks.`);
-    this.all = el("p", "dx-readout");
-    const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
-    this.begin(run, dom, context, this.layers, controls, fold, this.all);
-    this.grow();
+networks.`;
+
+export class Pipeline extends StepPicture {
+  layers = ["ground", "bars"];
+  none = tr`Nothing was timed in this step.`;
+
+  device = DEVICES[0];
+  count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => this.#set({ moved: true }));
+  chosen = select(tr`Device`, NAMES, NAMES[0][0], (chosen) =>
+    this.#set({ device: DEVICES.find(({ name }) => name === chosen) }),
+  );
+  length = new Dial(
+    tr`Context`,
+    [10, 20, 1],
+    2,
+    8192,
+    (n) => tr`${size(n)} tokens`,
+    () => this.#set({}),
+  );
+  batch = new Dial(
+    tr`Batch`,
+    [5, 13, 1],
+    2,
+    2048,
+    (n) => tr`${size(n)} sequences in a microbatch`,
+    () => this.#set({}),
+  );
+  row = this.below(el("p", "dx-sliding", this.count.dom, this.chosen, this.length.dom, this.batch.dom));
+  fold = this.below(formula(FORMULA));
+  all = this.below(el("p", "dx-readout"));
+
+  /** What a person set. */
+  #set(change) {
+    Object.assign(this, change);
+    this.show(this.t);
   }
 
   grow() {

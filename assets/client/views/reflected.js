@@ -36,12 +36,12 @@ export class Reflected extends StepPicture {
   layers = ["strip", "bars", "cells"];
   none = tr`No draft was made in this step.`;
   entrance = { transform: "translateY(12px)", opacity: 0 };
+  legend = this.below(el("div", "dx-legend"));
   sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
 
-  load(run, dom, context) {
-    const key = OPINIONS.map(([, state, words]) => legend(context.theme, state, words)),
-      rescue = el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`);
-    this.begin(run, dom, context, this.layers, el("div", "dx-legend", ...key, rescue), this.sliding.dom);
+  keys(theme) {
+    const rescue = el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`);
+    return [...OPINIONS.map(([, state, words]) => legend(theme, state, words)), rescue];
   }
 
   /** What became of each drafted token. */

@@ -29,12 +29,11 @@ export function shares(steps) {
 }
 
 export class Seen extends SeenByDraft {
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
-    this.text = el("p", "dx-seen-text");
-    dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
-  }
+  wrote = el("p", "dx-seen-text");
+  bytes = el("p", "dx-readout");
+  share = el("p", "dx-readout");
+  side = this.below(el("div", "dx-seen-side", this.wrote, this.bytes, this.share));
+  key = this.below(el("p", "dx-readout"));
 
   /** The latest group after t steps, the first step's before any, that has a part. */
   #latest(t, has) {
@@ -72,7 +71,7 @@ export class Seen extends SeenByDraft {
       return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
     });
     const word = ({ token, kind = "" }) => ["span", { "data-kind": kind }, token === null ? GAP : this.#word(token)];
-    render(this.text, inOrder(rounds.filter(({ words }) => words.length)), ({ words, refused, index }) => [
+    render(this.wrote, inOrder(rounds.filter(({ words }) => words.length)), ({ words, refused, index }) => [
       "span",
       { class: "dx-seen-round", "data-now": String(index === t - 1) },
       ["span", {}, ...words.map(word)],

@@ -24,20 +24,22 @@ export class Slots extends StepPicture {
   none = tr`No expert in this step.`;
   sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
 
+  named = el("div", "dx-legend");
+  above = [this.named];
+  turns = [
+    el("button", { onclick: () => this.#turn(-1) }, tr`◂ eviction`),
+    el("button", { onclick: () => this.#turn(1) }, tr`eviction ▸`),
+  ];
+
   load(run, dom, context) {
-    this.legend = el("div", "dx-legend");
-    const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
-    this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];
     this.sliding.dom.prepend(...this.turns);
     super.load(run, dom, context);
-    dom.insertBefore(this.legend, this.picture);
-    this.grow();
   }
 
   grow() {
     this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
     const names = this.experts.map((name) => swatch(`background:${this.#fill(name)}`, ` ${translated(name)}`));
-    this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
+    this.named.replaceChildren(el("b", {}, tr`Experts`), ...names);
   }
 
   #fill(name, part = "fill") {
@@ -50,18 +52,13 @@ export class Slots extends StepPicture {
     this.show(this.t);
   }
 
-  show(t, hurry) {
-    if (t !== this.t) this.picked = null;
-    super.show(t, hurry);
-  }
-
   #read() {
     const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
     return readOf(this.run, this.t, this.sliding.at(slots), this.experts);
   }
 
   also(told) {
-    this.legend.hidden = !told;
+    this.named.hidden = !told;
     if (!told) return this.sliding.show(1, false, "");
     const [lru, look] = this.#read().held.map(loadsOf);
     this.sliding.show(told.slots, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);

@@ -148,7 +148,7 @@ export class DraftTree {
  * rows that are shown, number: their places by row, at: these places, slabs, edges}. tails: whether rows have pseudo
  * rows; all: columns of the deepest tree; byPass: whether the value of a row is its pass; aligned, least, plan: of the
  * sources. A row that is shown is told how many below it are folded. */
-function layout({ rows, tails, all, wide, byPass, aligned, least, plan }) {
+export function layout({ rows, tails, all, wide, byPass, aligned, least, plan }) {
   const [above, fates] = ["parent", "why"].map((name) => rows.map((row) => row[name])),
     shown = fold(above, fates),
     kept = [...rows.keys()].filter((i) => shown[i]),

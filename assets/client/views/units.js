@@ -55,13 +55,11 @@ export class Units extends StepPicture {
   entrance = { transform: "translateY(-24px)", opacity: 0 };
   sliding = new Sliding(this, "unit.beta", "β", tr`Confidence threshold`, [0, 1.05, 0.01]);
 
-  load(run, dom, context) {
-    const key = [
-      legend(context.theme, "unreached", tr`predicted, not written`),
-      el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
-    ];
-    this.begin(run, dom, context, this.layers, this.sliding.dom, el("div", "dx-legend", ...key));
-  }
+  legend = this.below(el("div", "dx-legend"));
+  keys = (theme) => [
+    legend(theme, "unreached", tr`predicted, not written`),
+    el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
+  ];
 
   /** The window of a step. */
   #window(index) {

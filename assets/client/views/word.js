@@ -23,13 +23,10 @@ const BOLD = "font-weight:600";
 
 export class Word extends StepPicture {
   early = true;
+  image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+  canvas = el("canvas");
+  layers = [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls"];
   told = () => true;
-
-  load(run, dom, context) {
-    this.image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
-    this.canvas = el("canvas");
-    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls"]);
-  }
 
   /** The latest of a kind after t steps. */
   #sight(t, part) {

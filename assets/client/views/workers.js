@@ -15,6 +15,10 @@ const HIGH = 92, // of a chart with many workers
   TITLE = 22,
   DRAWN = 400; // tiles that are told apart
 
+const FORMULA = tr`A tile costs 1; a launch and a merge nothing. T tiles in all on W workers: cut evenly they take \
+ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
+head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
+number does.`;
 const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
   digits = (value) => Number(value.toPrecision(4)).toLocaleString("en");
 
@@ -23,29 +27,25 @@ export class Workers extends StepPicture {
   none = tr`No tiles in this step.`;
   head = 0;
 
-  load(run, dom, context) {
-    const moving = (moved) => () => {
-        this.moved = moved;
-        this.show(this.t);
-      },
-      dial = (moved, label, text = String) => new Dial(label, [0, 1, 1], 0, 1, text, moving(moved));
-    this.dials = {
-      context: dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
-      heads: dial("heads", tr`Heads`),
-      slots: dial("slots", tr`Workers`),
-    };
-    this.back = el("button", { onclick: moving() }, tr`as recorded`);
-    this.note = el("span");
-    this.keys = el("div", "dx-legend");
-    this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
-    const fold =
-      formula(tr`A tile costs 1; a launch and a merge nothing. T tiles in all on W workers: cut evenly they take \
-ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
-head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
-number does.`);
-    const controls = el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note);
-    this.begin(run, dom, context, this.layers, controls, fold, this.keys, this.list);
-    this.grow();
+  dials = {
+    context: this.#dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
+    heads: this.#dial("heads", tr`Heads`),
+    slots: this.#dial("slots", tr`Workers`),
+  };
+  back = el("button", { onclick: () => this.#move() }, tr`as recorded`);
+  note = el("span");
+  row = this.below(el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note));
+  fold = this.below(formula(FORMULA));
+  keys = this.below(el("div", "dx-legend"));
+  list = this.below(el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" }));
+
+  #move(moved) {
+    this.moved = moved;
+    this.show(this.t);
+  }
+
+  #dial(moved, label, text = String) {
+    return new Dial(label, [0, 1, 1], 0, 1, text, () => this.#move(moved));
   }
 
   grow() {
