@@ -184,7 +184,7 @@ def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
     core = {module.name for module in closure(("player/gradio.js", *PLAYER), module_of)} | {"player/player.css"}
-    only_views = {f"player/{name}.js" for name in ("layout", "receipt", "definitions")}
+    only_views = {f"player/{name}.js" for name in ("layout", "receipt")}
     assert not [name for name in core if name.startswith("views/") or name in only_views]
     paths = [path for part in ("player", "views") for path in (CLIENT / part).iterdir()]
     sizes = {path.relative_to(CLIENT).as_posix(): path.stat().st_size for path in paths}

@@ -34,6 +34,10 @@ export const write = (layer, labels) =>
     return ["text", { x, y, "text-anchor": anchor, style }, words];
   });
 
+/** The style of a line. */
+export const stroked = (colour, width, dash = "none") =>
+  `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
+
 const LONGEST = 400; // milliseconds of a step's whole movement
 
 const going = new Map(); // node -> its movements; asked for them (getAnimations), a browser lays the page out first
@@ -165,14 +169,16 @@ export class StepPicture extends Parts {
     return t ? this.none : tr`Before the first step.`;
   }
 
-  /** The largest of a number over all steps, sought anew only where the run has grown. */
+  /** What is made of all steps, sought anew only where the run has grown. */
+  whole(make) {
+    const { length } = this.run;
+    if (this.sought !== length) Object.assign(this, { sought: length, made: make(this.run) });
+    return this.made;
+  }
+
+  /** The largest of a number over all steps. */
   most(of) {
-    if (this.sought !== this.run.length)
-      Object.assign(this, {
-        sought: this.run.length,
-        largest: Math.max(...this.run.steps.map((step) => of(step) ?? 0)),
-      });
-    return this.largest;
+    return this.whole(({ steps }) => Math.max(...steps.map((step) => of(step) ?? 0)));
   }
 
   /** The size of the drawing, whose sentence is its name; and its words, if they are all known. */

@@ -3,7 +3,7 @@
 // bytes counted and their times measured.
 
 import { el } from "../player/dom.js";
-import { render, StepPicture } from "../player/drawing.js";
+import { render, StepPicture, stroked } from "../player/drawing.js";
 import { OPTIONS } from "../player/theme.js";
 import { bytes, number, seconds, tr } from "../player/words.js";
 import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
@@ -18,9 +18,7 @@ const HIGH = 330, // of the plane
   APART = 1000, // width from which both parts stand side by side
   G = 1e9;
 
-const line = (colour, width, dash = "none") =>
-    `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`,
-  hue = (i) => `var(--option${i % OPTIONS}-fill)`;
+const hue = (i) => `var(--option${i % OPTIONS}-fill)`;
 
 const FORMULA = tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
 an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
@@ -73,7 +71,7 @@ export class Attentions extends StepPicture {
       return [
         {},
         ["rect", { x: x(0), y: top, width: far - x(0), height: foot - top, style }],
-        ["path", { d: `M${x(0)},${y(0)}L${far},${top}`, style: line("var(--muted)", 1, "2 4") }],
+        ["path", { d: `M${x(0)},${y(0)}L${far},${top}`, style: stroked("var(--muted)", 1, "2 4") }],
       ];
     });
     boxes.forEach(({ name, usd, bytes: b, operations }, i) => {
@@ -81,7 +79,7 @@ export class Attentions extends StepPicture {
         [at, anchor] = i % 2 ? [x(b) - 5, "end"] : [x(b) + 5, "start"];
       labels.push([at, top, anchor, slim ? name : tr`${name}, $${usd}/h`, "fill:var(--muted)"]);
     });
-    const axes = { d: `M${LEFT},${TOP}V${foot}H${right}`, style: line("var(--text)", 1.2) };
+    const axes = { d: `M${LEFT},${TOP}V${foot}H${right}`, style: stroked("var(--text)", 1.2) };
     render(this.axes, [["path", axes]]);
     for (const part of [0.5, 1]) {
       const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
@@ -91,7 +89,7 @@ export class Attentions extends StepPicture {
     render(this.rays, costs, ({ operations, bytes: b }, i) => {
       const far = Math.min(wide / b, tall / operations),
         d = `M${x(0)},${y(0)}L${x(b * far)},${y(operations * far)}`;
-      return ["path", { d, style: line(hue(i), i ? 2 : 4) }];
+      return ["path", { d, style: stroked(hue(i), i ? 2 : 4) }];
     });
     render(this.dots, costs, (one, i) => {
       const inside = Math.min(1, wide / one.bytes, tall / one.operations),

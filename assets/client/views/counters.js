@@ -1,9 +1,8 @@
 // What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and opens its
 // receipt.
 
-import { DEFINITIONS } from "../player/definitions.js";
 import { el, setText } from "../player/dom.js";
-import { lost, meant, numbers, receipt } from "../player/receipt.js";
+import { DEFINITIONS, lost, meant, numbers, receipt } from "../player/receipt.js";
 import { number, seconds, tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 

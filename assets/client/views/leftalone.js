@@ -73,7 +73,7 @@ export class LeftAlone extends StepPicture {
       { height, labels, ...layers } = layout({
         own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
         alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
-        longest: this.#longest(),
+        longest: this.whole(({ length }) => this.#longest(length)),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done,
         stop,
@@ -83,13 +83,9 @@ export class LeftAlone extends StepPicture {
     return done.at(-1)?.at === own.length - 1 ? tabs.slice(-1) : [];
   }
 
-  /** The longer text of the whole run, in characters. */
-  #longest() {
-    if (this.sought !== this.run.length) {
-      const { own, alone } = this.#both(this.run.length);
-      Object.assign(this, { sought: this.run.length, longest: Math.max(own.join("").length, alone.join("").length) });
-    }
-    return this.longest;
+  /** The longer text up to step t, in characters. */
+  #longest(t) {
+    return Math.max(...Object.values(this.#both(t)).map((texts) => texts.join("").length));
   }
 
   sentence(_told, _step, t) {

@@ -7,6 +7,7 @@ import { rowsOf } from "../player/rounds.js";
 import { percent, tr } from "../player/words.js";
 
 export const R = 14; // of a state
+const ALONE = 264; // least room for tokens one by one
 const FLOORS = 9; // that have names, at most
 /** A probability in a column of width w. */
 export const shareIn = (share, w) => (w < 48 ? percent(share).replace(" %", "") : percent(share));
@@ -64,6 +65,13 @@ export function emitted(view, tree, x, y = 4) {
     own = rows.slice(tree.tokens.length),
     state = (i) => (i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"));
   return tree.emitted.map((token, i) => ({ x: x(i), y, whole: view.word(token), state: state(i), sign: true }));
+}
+
+/** The tokens that a round wrote, one by one, right of `left` where there is room; from `roof` to `foot`. */
+export function oneByOne(view, tree, left, roof, foot, labels) {
+  const room = view.width - left,
+    wrote = room < ALONE ? [] : tree.emitted.filter((token) => !view.run.eos.has(token));
+  view.alone(wrote, left, Math.min(72, room / Math.max(1, wrote.length)), roof, foot, labels);
 }
 
 /** Where a draft was refused: a line from roof to foot, with words where there is room. left: of the place before the

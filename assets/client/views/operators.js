@@ -61,7 +61,8 @@ export class Operators extends StepPicture {
     const { run, t } = this,
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
-      which = this.#furthest(),
+      far = this.whole(() => mapsOf(run, run.length, ROLES[1])?.far ?? [0]),
+      which = far.indexOf(Math.max(...far)), // the head whose G moves most without a cache
       { heads } = mapsOf(run, run.length, ROLES[0]) ?? { heads: 1 },
       where = tr`layer ${Math.floor(which / heads) + 1}, head ${(which % heads) + 1}`,
       texts = textsOf(run, t),
@@ -101,14 +102,6 @@ export class Operators extends StepPicture {
     render(this.keeps, keeps, (d) => ["path", { d, style: "stroke:var(--accent);stroke-width:4;opacity:1" }]);
     const map = { width: MAP, height: MAP, style: "image-rendering:pixelated" };
     render(this.maps, maps, (one) => ["image", { ...map, ...one }]);
-  }
-
-  /** The head whose G moves most without a cache, over the run as far as it goes. */
-  #furthest() {
-    if (this.sought === this.run.length) return this.most;
-    const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
-    Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
-    return this.most;
   }
 
   #title(own, held, at, narrow) {

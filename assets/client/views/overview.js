@@ -15,9 +15,7 @@ const NUMBER = 34; // pixels that a number needs
 export class Overview extends StepMap {
   load(run, dom, context) {
     this.from = run.prompt.length;
-    this.controls = el("div", "dx-controls");
-    this.begin(run, dom, context, this.controls);
-    this.grow();
+    super.load(run, dom, context);
   }
 
   grow() {

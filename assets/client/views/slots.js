@@ -2,7 +2,7 @@
 // go, with arcs to each next use.
 
 import { el, swatch } from "../player/dom.js";
-import { comeIn, MIDDLE, render, StepPicture } from "../player/drawing.js";
+import { comeIn, MIDDLE, render, StepPicture, stroked } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
 import { OPTIONS } from "../player/theme.js";
 import { cut, seconds, tr, translated } from "../player/words.js";
@@ -16,8 +16,6 @@ const LEAST = 19, // width of a token, in CSS pixels
   ROW = 17, // of a slot
   ARCS = 44;
 const FULL = 1150; // width for whole sentences
-const line = (colour, width, dash = "none") =>
-  `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 export class Slots extends StepPicture {
   layers = ["cells", "bars", "arcs", "marks"];
@@ -92,7 +90,7 @@ export class Slots extends StepPicture {
         edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
       return [
         {},
-        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
+        ["path", { d, style: out ? stroked("var(--text)", 3) : stroked(fill, 2, "4 3") }],
         ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
         ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
       ];
@@ -118,7 +116,7 @@ export class Slots extends StepPicture {
         turned = `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)`,
         box = { height: 24, rx: 3, x: x(at) + 1, y: CELLS, width: w - 2 },
         style = `fill:${this.#fill(expert)};stroke:none`;
-      marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, line("var(--muted)", 1, "2 2")]);
+      marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, stroked("var(--muted)", 1, "2 2")]);
       return [
         {},
         ["title", {}, tr`token ${at} ${text}: ${translated(expert ?? "")}, in all ${L} layers`],
@@ -152,7 +150,7 @@ export class Slots extends StepPicture {
       add(Math.max(start, m), end, true);
       if (miss && start >= from) marks.push([`M${x(start)},${top - 1}h9l-9,9z`, "fill:var(--text);opacity:1"]);
     }
-    marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, line("var(--text)", 2)]);
+    marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, stroked("var(--text)", 2)]);
     for (const expert of inside) {
       const n = later.indexOf(expert) + 1,
         cx = x(Math.min(m + n + 0.5, to)),
@@ -162,7 +160,7 @@ export class Slots extends StepPicture {
       if (n) arcs.push({ d, cx, cy, n, expert, out: expert === gone?.out });
     }
     const cross = gone && `M${x(m) - 13},${base + (gone.slot - 1) * ROW + 2}l10,10m0,-10l-10,10`;
-    if (gone) marks.push([cross, line("var(--text)", 2.5)]);
+    if (gone) marks.push([cross, stroked("var(--text)", 2.5)]);
     labels.push([left, y + 14, "start", sentence(m, gone, later, c, i, this.width > FULL), true]);
     if (!wide) return;
     labels.push([left - 10, base + 13, "end", name, true]);

@@ -1,10 +1,9 @@
 // The verdict above the players: what finished runs of one prompt say when they are held against each other. Nothing of
 // it is told before all of them were shown to their end.
 
-import { DEFINITIONS } from "../player/definitions.js";
 import { el, pool, setText } from "../player/dom.js";
 import { apart, field, nameOf, pairOf } from "../player/field.js";
-import { compose, fill, lost, numbers } from "../player/receipt.js";
+import { compose, DEFINITIONS, fill, lost, numbers } from "../player/receipt.js";
 import { besides, many as counted, tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
@@ -61,7 +60,7 @@ const many = (n, what) => counted(n, what, n.toLocaleString("en"));
 
 export const WORDS = { waits: tr`The verdict comes when all runs were shown to their end.` };
 
-/** What is said of a number of definitions.js, in the reader's language. */
+/** What is said of a number of DEFINITIONS, in the reader's language. */
 const words = (name) => {
   const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
   return { label: translated(label), formula: translated(formula), note: translated(note), kind };
