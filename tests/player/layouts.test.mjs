@@ -400,7 +400,7 @@ test("the prompt's step and the last ones are shown, as many as have room", () =
   }
 });
 
-const tokens = await asset("views/tokenslayout.js");
+const tokens = await asset("views/tokens.js");
 test("a board that scrolls shows what was written last, from its first place on", () => {
   const grid = { columns: 4, w: 50, gap: 3, gutter: 0, rowHeight: 40, height: 400, first: 2 };
   // biome-ignore format: a table

@@ -171,20 +171,20 @@ def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:
 
 def test_what_a_layer_used(js: Call) -> None:
     source = "(({ found, units }) => ({ found: [...found], units }))(M.used(entries, layer))"
-    found = js("views/used.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
+    found = js("views/routed.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
     assert found == {"found": [[7, [[1, 1], [4, 1]]], [8, [[4, 1]]]], "units": 6}
-    assert js("views/used.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
-    share = js("views/used.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
+    assert js("views/routed.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
+    share = js("views/routed.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
     assert share == [[1, 0.5], [4, 1]]
 
 
 def test_by_chance_as_many_are_used_and_the_mean_union_is_exact(js: Call) -> None:
     counts = [4, 1, 6, 0, 9]
     pairs = [[[unit, 1.0] for unit in range(count)] for count in counts]
-    mean = js("views/used.js", "M.expected(pairs, 32)", pairs=pairs)
+    mean = js("views/routed.js", "M.expected(pairs, 32)", pairs=pairs)
     assert mean == pytest.approx(32 * (1 - math.prod(1 - count / 32 for count in counts)))
     source = "Array.from({length: 400}, (_, i) => pairs.map((p, j) => M.drawn(p, 5 * i + j, 32).map(([unit]) => unit)))"
-    trials = js("views/used.js", source, pairs=pairs)
+    trials = js("views/routed.js", source, pairs=pairs)
     for trial in trials:
         assert [len(set(units)) for units in trial] == counts
     unions = [len({unit for units in trial for unit in units}) for trial in trials]
@@ -200,17 +200,17 @@ def test_places_of_lines_are_those_that_the_engine_compares_with(js: Call) -> No
     homes = entry(pack_placement([np.array([0, 1])], [2], [7, 8]))
     experts = entry(pack_placement([np.array([0, 0, 0, 1, 1, 1])], [2], range(6), "experts"))
     made = [{"routing": [experts]}, {"routing": [routed([[1, 4], [4, -1]], [7, 8]), homes]}]
-    found = js("views/places.js", "M.counted(M.placed(steps, 2, 2))", steps=made)
+    found = js("views/routed.js", "M.counted(M.placed(steps, 2, 2))", steps=made)
     assert found == {"all": 3, "local": 2, "visits": 1, "load": [1, 2]}
     trace = engines.run("speculative-moe", "tiny-moe", "story: Mia, boat, lamp", params={"max_new_tokens": 8})
     steps = plain(trace)
     for t, step in enumerate(trace.steps, 1):
-        usual, ours = js("views/places.js", PLACES, steps=steps, t=t)
+        usual, ours = js("views/routed.js", PLACES, steps=steps, t=t)
         calls = sum(one["all"] for one in usual)
         assert sum(one["local"] for one in usual) / calls == pytest.approx(step.facts["lar_ordinary"])
         assert sum(one["local"] for one in ours) / calls == pytest.approx(step.facts["lar"])
         moved, ordinary = (sum(one["visits"] for one in side) for side in (ours, usual))
         assert ordinary * step.facts["bytes_moved"] == moved * step.facts["bytes_moved_ordinary"]
-    last = js("views/places.js", "M.gathered(steps, 8, 0, 5)", steps=steps)["tokens"]
+    last = js("views/routed.js", "M.gathered(steps, 8, 0, 5)", steps=steps)["tokens"]
     n = len(trace.header.prompt_ids) + 7
     assert [one["position"] for one in last] == list(range(n - 5, n))

@@ -2,6 +2,7 @@
 // Pictures of one step have a sentence, a drawing as wide as its panel, tokens as boxes, and words.
 
 import { el, pool, set, setText, svg } from "./dom.js";
+import { OPTIONS } from "./theme.js";
 import { cut, glyphs, many, tr, translated } from "./words.js";
 
 export const MIDDLE = { "text-anchor": "middle" };
@@ -33,6 +34,9 @@ export const write = (layer, labels) =>
     const style = look === true ? "font-weight:700" : look || "";
     return ["text", { x, y, "text-anchor": anchor, style }, words];
   });
+
+/** One of the colours that stand side by side, or of its texts. */
+export const option = (i, part = "fill") => `var(--option${i % OPTIONS}-${part})`;
 
 /** The style of a line. */
 export const stroked = (colour, width, dash = "none") =>

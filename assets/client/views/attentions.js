@@ -3,8 +3,7 @@
 // bytes counted and their times measured.
 
 import { el } from "../player/dom.js";
-import { render, StepPicture, stroked } from "../player/drawing.js";
-import { OPTIONS } from "../player/theme.js";
+import { option, render, StepPicture, stroked } from "../player/drawing.js";
 import { bytes, number, seconds, tr } from "../player/words.js";
 import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
@@ -17,8 +16,6 @@ const HIGH = 330, // of the plane
   ROW = 62,
   APART = 1000, // width from which both parts stand side by side
   G = 1e9;
-
-const hue = (i) => `var(--option${i % OPTIONS}-fill)`;
 
 const FORMULA = tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
 an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
@@ -89,7 +86,7 @@ export class Attentions extends StepPicture {
     render(this.rays, costs, ({ operations, bytes: b }, i) => {
       const far = Math.min(wide / b, tall / operations),
         d = `M${x(0)},${y(0)}L${x(b * far)},${y(operations * far)}`;
-      return ["path", { d, style: stroked(hue(i), i ? 2 : 4) }];
+      return ["path", { d, style: stroked(option(i), i ? 2 : 4) }];
     });
     render(this.dots, costs, (one, i) => {
       const inside = Math.min(1, wide / one.bytes, tall / one.operations),
@@ -100,7 +97,7 @@ export class Attentions extends StepPicture {
           : tr`${one.name} (${one.kind}): in ${count} of ${boxes.length} boxes`,
         long = 7.6 * said.length,
         flip = cx + 13 + long > right;
-      const style = `fill:${inside < 1 ? "none" : hue(i)};stroke:var(--text);stroke-width:2`,
+      const style = `fill:${inside < 1 ? "none" : option(i)};stroke:var(--text);stroke-width:2`,
         name = tr`${one.name}: ${bytes(one.bytes)}, ${number(one.operations / G)} billion operations`,
         halo = "font-weight:700;paint-order:stroke;stroke:var(--panel);stroke-width:4px";
       labels.push(
@@ -127,7 +124,7 @@ export class Attentions extends StepPicture {
     render(this.rows, all, (one, i) => {
       const y = top + TOP + 8 + i * ROW,
         wide = (part, whole) => (part / whole) * room,
-        own = one.name === "MFA" ? `fill:${hue(0)}` : "fill:var(--muted);opacity:.4",
+        own = one.name === "MFA" ? `fill:${option(0)}` : "fill:var(--muted);opacity:.4",
         [end, bar, time] = [wide(one.most, most), wide(one.bytes, most), wide(one.middle ?? 0, slow)],
         intensity = Number(one.intensity.toPrecision(2)),
         took = one.middle === null ? "" : tr`${seconds(one.middle)}, ${intensity} operations a byte`;

@@ -5,7 +5,6 @@ import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
 import { limit } from "../player/strips.js";
 import { glyphs, many, number, percent, tr } from "../player/words.js";
-import { inLines } from "./onlines.js";
 
 export const view = { title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };
 
@@ -14,7 +13,9 @@ const TOP = 62,
   CURVE = 62, // height of the entropy under a line
   LINE = 24 + CELL + CURVE + 18,
   SHOWN = 3, // lines
-  WIDE = 1000; // a panel with room for the longer words
+  WIDE = 1000, // a panel with room for the longer words
+  LETTER = 8, // width of one in a cell
+  NARROWEST = 38; // of a cell
 
 /** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of
  * its model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
@@ -27,6 +28,18 @@ export function costs(steps, models, large, prompt) {
   }
   const n = steps.length;
   return { weights: weights / (n * models[large]), work: work / ((prompt + n - 1) * models[large]) };
+}
+
+/** Cells on lines of a width: [{i, line, x, w}], for texts in this order. */
+export function inLines(texts, width) {
+  let line = 0,
+    x = 0;
+  return texts.map((text, i) => {
+    const w = Math.min(width, Math.max(NARROWEST, LETTER * [...text].length + 16));
+    if (x && x + w > width) [line, x] = [line + 1, 0];
+    x += w;
+    return { i, line, x: x - w, w };
+  });
 }
 
 export class Baton extends StepPicture {

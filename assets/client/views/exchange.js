@@ -6,7 +6,7 @@ import { el } from "../player/dom.js";
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { bytes, cut, percent, tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
-import { counted, gathered, ordinary, placed } from "./places.js";
+import { counted, gathered, ordinary, placed } from "./routed.js";
 
 export const view = { title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
 

@@ -7,7 +7,7 @@ import { Sliding } from "../player/sliding.js";
 import { ramp } from "../player/theme.js";
 import { bytes, cut, percent, tr } from "../player/words.js";
 import { LayerChoice } from "./dial.js";
-import { drawn, expected, readOf, together } from "./used.js";
+import { drawn, expected, readOf, together } from "./routed.js";
 
 export const view = { title: "Experts of each token", place: 117, needs: ["routing.expert"] };
 

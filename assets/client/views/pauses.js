@@ -4,8 +4,7 @@
 import { svg } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { many, percent, prose, tr } from "../player/words.js";
-import { onLines } from "./onlines.js";
+import { cut, many, percent, prose, tr } from "../player/words.js";
 
 export const view = { title: "Greedy, with pauses to look ahead", place: 65, needs: ["pause"] };
 
@@ -192,4 +191,20 @@ function titleOf(rows, at, now, roomy) {
   if (!now) return tr`No pause here. The last one, step ${at}:`;
   if (!roomy) return tr`Unsure: ${rows.length} futures are tried`;
   return tr`Unsure, so ${rows.length} futures are tried: the likeliest gives the next token`;
+}
+
+/** Tokens on lines of at most `most` letters: [{i, line, from, text}]; a line break is a letter at the end of its
+ * line. */
+export function onLines(texts, most) {
+  let line = 0,
+    from = 0;
+  return texts.map((text, i) => {
+    const [head, ...rest] = text.split("\n"),
+      shown = rest.length ? `${head}↵` : head;
+    if (from && from + shown.length > most) [line, from] = [line + 1, 0];
+    const cell = { i, line, from, text: cut(shown, most) };
+    from += shown.length;
+    if (rest.length) [line, from] = [line + rest.length, rest.at(-1).length];
+    return cell;
+  });
 }

@@ -3,8 +3,7 @@
 // size.
 
 import { el, select, setText } from "../player/dom.js";
-import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { OPTIONS } from "../player/theme.js";
+import { MIDDLE, option, render, StepPicture } from "../player/drawing.js";
 import { percent, seconds, tr, translated } from "../player/words.js";
 import { DEVICES, median } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
@@ -144,13 +143,13 @@ a token every ${seconds(large.long)}`,
     const ground = { x: left, height: ROW - 4, style: "fill:var(--muted);opacity:.16;stroke:none" };
     render(this.ground, grounds, (box) => ["rect", { ...ground, ...box }]);
     render(this.bars, bars, ({ side, microbatch, layer, x, y, w, start, end }) => {
-      const option = `var(--option${(microbatch - 1) % OPTIONS}`,
+      const n = microbatch - 1,
         where = tr`microbatch ${microbatch}, layer ${layer}`;
       return [
         { transform: `translate(${x},${y})` },
         ["title", {}, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`],
-        ["rect", { height: ROW - 4, width: Math.max(w - 0.6, 0.6), style: `fill:${option}-fill);stroke:none` }],
-        ["text", { ...MIDDLE, y: 16, x: w / 2, style: `fill:${option}-text)` }, w > 16 ? String(layer) : ""],
+        ["rect", { height: ROW - 4, width: Math.max(w - 0.6, 0.6), style: `fill:${option(n)};stroke:none` }],
+        ["text", { ...MIDDLE, y: 16, x: w / 2, style: `fill:${option(n, "text")}` }, w > 16 ? String(layer) : ""],
       ];
     });
     this.frame(panels.length * PANEL + 12, labels);

@@ -2,8 +2,7 @@
 // drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
 import { el, frame, set, setText, svg, swatch } from "../player/dom.js";
-import { MIDDLE, render } from "../player/drawing.js";
-import { OPTIONS } from "../player/theme.js";
+import { MIDDLE, option, render } from "../player/drawing.js";
 import { number, seconds, tr, translated } from "../player/words.js";
 import { BranchList, CacheRows, together } from "./schedulerows.js";
 
@@ -73,7 +72,7 @@ export class Schedule {
   }
 
   #fill(kind) {
-    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % OPTIONS}-fill)`;
+    return option(Math.max(0, this.kinds.indexOf(kind)));
   }
 
   resize(width) {

@@ -2,7 +2,7 @@
 
 import { el, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { CLASSES } from "../player/firstguesses.js";
+import { CLASSES, counted } from "../player/firstguesses.js";
 import { inOrder } from "../player/rounds.js";
 import { bytes, glyphs, tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
@@ -15,18 +15,15 @@ const GAP = "▢",
 const own = ({ commits }, part) => (commits?.[part] ?? []).filter((_, i) => !OURS.includes(commits.causes[i]));
 
 /** Of the words that rounds with a draft wrote: {class: [guessed by the draft, all]}. */
-export function shares(steps) {
-  const found = { attribute: [0, 0], place: [0, 0], function: [0, 0] };
-  for (const step of steps.filter(({ vision }) => vision?.entries?.text)) {
-    const causes = own(step, "causes");
-    step.vision.kinds.forEach((kind, i) => {
-      if (!found[kind]) return;
-      found[kind][0] += causes[i] === "accepted";
-      found[kind][1]++;
-    });
-  }
-  return found;
-}
+export const shares = (steps) =>
+  counted(
+    steps
+      .filter(({ vision }) => vision?.entries?.text)
+      .flatMap((step) => {
+        const causes = own(step, "causes");
+        return step.vision.kinds.map((kind, i) => ({ kind, right: causes[i] === "accepted" }));
+      }),
+  );
 
 export class Seen extends SeenByDraft {
   wrote = el("p", "dx-seen-text");

@@ -2,9 +2,8 @@
 // go, with arcs to each next use.
 
 import { el, swatch } from "../player/dom.js";
-import { comeIn, MIDDLE, render, StepPicture, stroked } from "../player/drawing.js";
+import { comeIn, MIDDLE, option, render, StepPicture, stroked } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
-import { OPTIONS } from "../player/theme.js";
 import { cut, seconds, tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
@@ -41,7 +40,7 @@ export class Slots extends StepPicture {
   }
 
   #fill(name, part = "fill") {
-    return `var(--option${Math.max(0, this.experts.indexOf(name)) % OPTIONS}-${part})`;
+    return option(Math.max(0, this.experts.indexOf(name)), part);
   }
 
   #turn(by) {

@@ -1,9 +1,8 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale.
 
 import { el, set, setText } from "../player/dom.js";
-import { comeIn, render, StepPicture } from "../player/drawing.js";
+import { comeIn, option, render, StepPicture } from "../player/drawing.js";
 import { unknown } from "../player/sliding.js";
-import { OPTIONS } from "../player/theme.js";
 import { percent, tr, translated } from "../player/words.js";
 import { Dial, formula, size } from "./dial.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
@@ -19,7 +18,7 @@ const FORMULA = tr`A tile costs 1; a launch and a merge nothing. T tiles in all 
 ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
 head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
 number does.`;
-const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
+const fill = (head) => option(head - 1),
   digits = (value) => Number(value.toPrecision(4)).toLocaleString("en");
 
 export class Workers extends StepPicture {
