@@ -7,7 +7,7 @@ import { made } from "./made.mjs";
 const codec = await asset("player/codec.js");
 const words = await asset("player/words.js");
 const layout = await asset("player/layout.js");
-const { reading } = await asset("player/reading.js");
+const { reading } = await asset("views/asked.js");
 
 test("a packed array is decoded once, from its lowest to its highest value", () => {
   const packed = { dtype: "u1", shape: [2, 2], data: "AH/+/w==", lo: 2, hi: 6 },

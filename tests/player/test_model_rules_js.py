@@ -103,11 +103,11 @@ def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call
         }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
-    first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)
+    first, last = js("views/stages.js", "M.readers(steps, 2)", steps=steps)
     assert (first["name"], first["bytes"], first["most"], first["intensity"]) == ("MHA", 80, 120, 0.5)
     assert (last["name"], last["bytes"], last["most"], last["intensity"]) == ("MFA", 20, 30, 4)
     assert last["middle"] == 8.0
-    assert js("views/costs.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
+    assert js("views/stages.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
 
 
 TIMES = st.floats(1, 500)

@@ -2,8 +2,7 @@
 // who writes next, and between them the baton, with what its taker must read first.
 
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { Sliding, short } from "../player/sliding.js";
-import { limit } from "../player/strips.js";
+import { limit, Sliding, short } from "../player/sliding.js";
 import { glyphs, many, number, percent, tr } from "../player/words.js";
 
 export const view = { title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };

@@ -2,8 +2,7 @@
 // model already sees the end of a line.
 
 import { CHIP, LETTER, StepPicture } from "../player/drawing.js";
-import { Sliding, unknown } from "../player/sliding.js";
-import { odd } from "../player/strips.js";
+import { odd, Sliding, unknown } from "../player/sliding.js";
 import { percent, tr } from "../player/words.js";
 
 export const view = { title: "A block ends where a line ends", place: 59, needs: ["boundary"] };

@@ -2,8 +2,7 @@
 // lifts its probability over the threshold. Below, what the threshold alone would write.
 
 import { CHIP, StepPicture } from "../player/drawing.js";
-import { Sliding, short, unknown } from "../player/sliding.js";
-import { bars, limit, odd, plan } from "../player/strips.js";
+import { bars, limit, odd, plan, Sliding, short, unknown } from "../player/sliding.js";
 import { against, percent, tr } from "../player/words.js";
 
 export const view = { title: "The same guess again earns credit", place: 57, needs: ["credits"] };

@@ -5,8 +5,7 @@
 
 import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { Sliding, short } from "../player/sliding.js";
-import { limit } from "../player/strips.js";
+import { limit, Sliding, short } from "../player/sliding.js";
 import { many, tr } from "../player/words.js";
 
 export const view = { title: "Two early exits", place: 41, needs: ["early_exit"] };

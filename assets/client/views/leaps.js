@@ -3,8 +3,7 @@
 
 import { set } from "../player/dom.js";
 import { CHIP, StepPicture } from "../player/drawing.js";
-import { Sliding, short, unknown } from "../player/sliding.js";
-import { bars, odd, plan } from "../player/strips.js";
+import { bars, odd, plan, Sliding, short, unknown } from "../player/sliding.js";
 import { against, percent, tr } from "../player/words.js";
 
 export const view = { title: "Neighbours of a confident token follow", place: 58, needs: ["leaps"] };

@@ -3,7 +3,7 @@
 import { el, setText } from "../player/dom.js";
 import { Parts } from "../player/drawing.js";
 import { glyphs, tr } from "../player/words.js";
-import { bars } from "./details.js";
+import { bars } from "./picking.js";
 
 export const view = { title: "The next token, and what else it could be", place: 168, needs: ["candidates+growing"] };
 

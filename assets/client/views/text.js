@@ -2,9 +2,8 @@
 // answer was checked.
 
 import { el, pool, setText } from "../player/dom.js";
-import { reading } from "../player/reading.js";
 import { prose, tr } from "../player/words.js";
-import { rightAt } from "./asked.js";
+import { reading, rightAt } from "./asked.js";
 
 export const view = { title: "Answer", place: 40, needs: [] };
 

@@ -6,8 +6,7 @@ import { cornerOf, density, grid } from "../player/layout.js";
 import { ramp } from "../player/theme.js";
 import { glyphs, tr } from "../player/words.js";
 import { Asked } from "./asked.js";
-import { Brackets, controls, legend } from "./board.js";
-import { Elements, Looks } from "./cells.js";
+import { Brackets, controls, Elements, Looks, legend } from "./cells.js";
 import { Picking } from "./picking.js";
 import { Sheet } from "./sheet.js";
 
