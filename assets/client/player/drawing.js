@@ -189,7 +189,7 @@ export class StepPicture extends Parts {
   frame(height, labels) {
     const { width } = this;
     set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
-    if (labels) this.label(labels);
+    if (labels) write(this.words, labels);
   }
 
   /** Fills layers with what is described in them (render), and frames the drawing. Returns the nodes by layer. */
@@ -238,10 +238,5 @@ export class StepPicture extends Parts {
         this.show(this.t);
       };
     });
-  }
-
-  /** Words of the drawing: [[x, y, anchor, text, style]]. */
-  label(labels) {
-    write(this.words, labels);
   }
 }

@@ -4,8 +4,8 @@
 
 import { el } from "../player/dom.js";
 import { option, render, StepPicture, stroked } from "../player/drawing.js";
+import { Dial, formula, size } from "../player/sliding.js";
 import { bytes, number, seconds, tr } from "../player/words.js";
-import { Dial, formula, size } from "./dial.js";
 import { DEVICES, fits, MODELS, readers, times } from "./stages.js";
 
 export const view = { title: "Bytes and operations of attention", place: 81, needs: ["readers"] };

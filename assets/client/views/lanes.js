@@ -3,9 +3,9 @@
 
 import { unpack } from "../player/codec.js";
 import { along, el, set, setText, timeline } from "../player/dom.js";
+import { scoreControls } from "../player/sliding.js";
 import { levelOf, ramp, rgbOf } from "../player/theme.js";
 import { number, tr } from "../player/words.js";
-import { scoreControls } from "./dial.js";
 
 export const view = { title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 

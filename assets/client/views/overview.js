@@ -3,10 +3,10 @@
 
 import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
+import { scoreControls } from "../player/sliding.js";
 import { StepMap } from "../player/stepmap.js";
 import { levelOf, ramp } from "../player/theme.js";
 import { number, tr } from "../player/words.js";
-import { scoreControls } from "./dial.js";
 
 export const view = { title: "All steps at once", place: 161, needs: ["masked"] };
 

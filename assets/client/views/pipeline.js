@@ -4,8 +4,8 @@
 
 import { el, select, setText } from "../player/dom.js";
 import { MIDDLE, option, render, StepPicture } from "../player/drawing.js";
+import { Dial, formula, size } from "../player/sliding.js";
 import { percent, seconds, tr, translated } from "../player/words.js";
-import { Dial, formula, size } from "./dial.js";
 import { DEVICES, durations, flow, median, SIDES, step3, turn } from "./stages.js";
 
 export const view = { title: "Attention and FFN on separate workers", place: 82, needs: ["intervals.microbatch"] };

@@ -19,7 +19,6 @@ const FULL = 1150; // width for whole sentences
 export class Slots extends StepPicture {
   layers = ["cells", "bars", "arcs", "marks"];
   none = tr`No expert in this step.`;
-  sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
 
   named = el("div", "dx-legend");
   above = [this.named];
@@ -27,11 +26,7 @@ export class Slots extends StepPicture {
     el("button", { onclick: () => this.#turn(-1) }, tr`◂ eviction`),
     el("button", { onclick: () => this.#turn(1) }, tr`eviction ▸`),
   ];
-
-  load(run, dom, context) {
-    this.sliding.dom.prepend(...this.turns);
-    super.load(run, dom, context);
-  }
+  sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1], ...this.turns);
 
   grow() {
     this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];

@@ -2,9 +2,8 @@
 
 import { el, set, setText } from "../player/dom.js";
 import { comeIn, option, render, StepPicture } from "../player/drawing.js";
-import { unknown } from "../player/sliding.js";
+import { Dial, formula, size, unknown } from "../player/sliding.js";
 import { percent, tr, translated } from "../player/words.js";
-import { Dial, formula, size } from "./dial.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
 export const view = { title: "Tiles by worker", place: 83, needs: ["tiling"] };
