@@ -42,7 +42,7 @@ def _number(value: float, unit: str) -> str:
 
 
 def _seconds(value: float) -> str:
-    """As the player writes them (`seconds` in codec.js)."""
+    """As the player writes them (`seconds` in words.js)."""
     if value == 0 or value >= 1:
         return f"{value:.2f} s" if value else "0 s"
     return f"{value * 1e6:.0f} µs" if value < 0.001 else f"{value * 1e3:.{1 if value < 0.1 else 0}f} ms"

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
-const view = async (name) => asset(`views/${name}layout.js`);
 const box = ({ x, y, w, h, width = w, height = h }) => ({ x, y, right: x + width, foot: y + height });
 const meet = (a, b) => a.x < b.right - 0.01 && b.x < a.right - 0.01 && a.y < b.foot - 0.01 && b.y < a.foot - 0.01;
 const count = (all, yes = Boolean) => all.filter(yes).length;
@@ -286,7 +285,7 @@ test("fills of parts come again after the last", () => {
   assert.notEqual(arena.fill(0), arena.fill(1));
 });
 
-const tree = await view("tree");
+const tree = await asset("views/tree.js");
 const row = (parent, why = "accepted", value = null) => ({ parent, why, value });
 const TREE = { tails: false, all: 3, wide: 800, byPass: false, aligned: false, least: 0, plan: () => ({ w: 0, h: 0 }) };
 const beside = { least: 200, plan: (width) => ({ w: Math.min(width, 250), h: 120 }) };
@@ -391,7 +390,7 @@ test("rows of bars are as high as there is room", () => {
   assert.deepEqual(high, ["1 of 96", "1 of 96", "10 of 28"]);
 });
 
-const operators = await view("operators");
+const operators = await asset("views/operatormaps.js");
 test("the prompt's step and the last ones are shown, as many as have room", () => {
   for (const t of [0, 1, 5, 6, 40]) {
     const { steps, pitch } = operators.columnsOf(t, 560);
@@ -401,7 +400,7 @@ test("the prompt's step and the last ones are shown, as many as have room", () =
   }
 });
 
-const tokens = await view("tokens");
+const tokens = await asset("views/tokens.js");
 test("a board that scrolls shows what was written last, from its first place on", () => {
   const grid = { columns: 4, w: 50, gap: 3, gutter: 0, rowHeight: 40, height: 400, first: 2 };
   // biome-ignore format: a table

@@ -5,8 +5,9 @@ import { asset } from "./assets.mjs";
 import { made } from "./made.mjs";
 
 const codec = await asset("player/codec.js");
+const words = await asset("player/words.js");
 const layout = await asset("player/layout.js");
-const { reading } = await asset("player/reading.js");
+const { reading } = await asset("views/asked.js");
 
 test("a packed array is decoded once, from its lowest to its highest value", () => {
   const packed = { dtype: "u1", shape: [2, 2], data: "AH/+/w==", lo: 2, hi: 6 },
@@ -19,7 +20,7 @@ test("a packed array is decoded once, from its lowest to its highest value", () 
 });
 
 test("characters that hide or turn text are shown by their number, and no others", () => {
-  const shown = (code) => codec.glyphs(String.fromCodePoint(code));
+  const shown = (code) => words.glyphs(String.fromCodePoint(code));
   // biome-ignore format: a table
   for (const [from, to] of [
     [0x7f, 0xa0], [0xad, 0xad], [0x61c, 0x61c], [0x200b, 0x200f], [0x202a, 0x202e], [0x2060, 0x206f],
@@ -29,11 +30,11 @@ test("characters that hide or turn text are shown by their number, and no others
     for (const code of [from - 1, to + 1]) assert.match(shown(code), /^[^‹]+$/u);
   }
   assert.deepEqual([0, 31, 32, 33, 0x2028].map(shown), ["‹0›", "‹1F›", "␣", "!", "↵"]);
-  const halves = ["\ud800", "\udfff", "\ud7ff", "\ue000"].map((one) => codec.glyphs(one));
+  const halves = ["\ud800", "\udfff", "\ud7ff", "\ue000"].map((one) => words.glyphs(one));
   assert.deepEqual(halves, ["\ufffd", "\ufffd", "\ud7ff", "\ue000"]);
-  const cut = [codec.prose("a \n\tb\u2028"), codec.glyphs("abc", 3), codec.glyphs("abcd", 3)];
+  const cut = [words.prose("a \n\tb\u2028"), words.glyphs("abc", 3), words.glyphs("abcd", 3)];
   assert.deepEqual(cut, ["a \n\tb↵", "abc", "abc…"]);
-  assert.deepEqual([codec.cut("abc", 3), codec.cut("abcd", 3)], ["abc", "ab…"]);
+  assert.deepEqual([words.cut("abc", 3), words.cut("abcd", 3)], ["abc", "ab…"]);
 });
 
 test("numbers, seconds and bytes are as short as they are exact", () => {
@@ -45,10 +46,10 @@ test("numbers, seconds and bytes are as short as they are exact", () => {
     [0.5, "probability", "0.500"], [0.5, "nats", "0.500 nats"], [0.0015, "", "0.002"], [0.0009, "", "9.0e-4"],
     [0.001, "score", "0.001"], [2, "count", "2"], [1.001, "", "1.00"],
   ])
-    assert.equal(codec.number(value, unit), text);
-  const seconds = [0, 0.0005, 0.001, 0.05, 0.1, 0.5, 1, 2.345].map(codec.seconds).join(", ");
+    assert.equal(words.number(value, unit), text);
+  const seconds = [0, 0.0005, 0.001, 0.05, 0.1, 0.5, 1, 2.345].map(words.seconds).join(", ");
   assert.equal(seconds, "0 s, 500 µs, 1.0 ms, 50.0 ms, 100 ms, 500 ms, 1.00 s, 2.35 s");
-  const bytes = [0, 999, 1000, 1500, 1e6, 2.5e9, 4e12].map(codec.bytes).join(", ");
+  const bytes = [0, 999, 1000, 1500, 1e6, 2.5e9, 4e12].map(words.bytes).join(", ");
   assert.equal(bytes, "0 B, 999 B, 1.0 kB, 1.5 kB, 1.0 MB, 2.5 GB, 4000.0 GB");
 });
 

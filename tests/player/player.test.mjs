@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
 const codec = await asset("player/codec.js");
+const words = await asset("player/words.js");
 const store = await asset("player/store.js");
 const layout = await asset("player/layout.js");
 
@@ -32,10 +33,10 @@ test("what is no array and what is no trace say what is wrong", () => {
 });
 
 test("glyphs", () => {
-  const shown = [" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a".repeat(50)].map((text) => codec.glyphs(text));
+  const shown = [" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a".repeat(50)].map((text) => words.glyphs(text));
   assert.deepEqual(shown, ["␣a↵→", "‹0›", "‹202E›x", "∅", "é", `${"a".repeat(40)}…`]);
-  assert.equal(codec.glyphs("\ud800x"), "\ufffdx");
-  assert.equal(codec.prose("a b\nc\u202e"), "a b\nc‹202E›");
+  assert.equal(words.glyphs("\ud800x"), "\ufffdx");
+  assert.equal(words.prose("a b\nc\u202e"), "a b\nc‹202E›");
 });
 
 test("a tidy tree has no two nodes in one place", () => {

@@ -51,7 +51,7 @@ def test_the_first_refusal_of_a_chain_is_found(js: Call) -> None:
 def test_first_guesses_are_counted_as_the_trace_has_them(js: Call) -> None:
     for name, module, call in (
         ("Fused", "views/fused.js", "M.firstGuesses(steps)"),
-        ("SharedState", "views/lentstate.js", "M.rightSoFar(steps)"),
+        ("SharedState", "views/sharedstate.js", "M.rightSoFar(steps)"),
     ):
         steps, wanted = [], []
         for step in decoded(name).steps:

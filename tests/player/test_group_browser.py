@@ -171,7 +171,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
 def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
     read = "texts.map((text) => dxModules.use('player/store.js').Run.from(text))"
     texts = [shown(run, [basis]), shown(basis)]
-    return js("verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
+    return js("views/verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -222,7 +222,7 @@ def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
         by_prompt.setdefault(trace.header.prompt, []).append(trace)
     for traces in by_prompt.values():
         found = js(
-            "verdict.js",
+            "views/verdict.js",
             f"(() => {{ {body} }})()",
             texts=[shown(trace, [one for one in traces if one is not trace]) for trace in traces],
         )

@@ -51,11 +51,11 @@ def test_tokens_on_lines_keep_their_order_and_overlap_nowhere(js: Call) -> None:
     rng = random.Random(3)
     for _ in range(40):
         texts = ["".join(rng.choice("ab \n") for _ in range(rng.randint(1, 6))) for _ in range(30)]
-        cells = js("views/onlines.js", "M.onLines(texts, 12)", texts=texts)
+        cells = js("views/pauses.js", "M.onLines(texts, 12)", texts=texts)
         for one, after in itertools.pairwise(cells):
             begins = (after["line"], after["from"])
             assert begins >= (one["line"], one["from"] + ("\n" not in texts[one["i"]]) * len(one["text"]))
-        laid = js("views/onlines.js", "M.inLines(texts, 200)", texts=texts)
+        laid = js("views/baton.js", "M.inLines(texts, 200)", texts=texts)
         assert all(cell["x"] + cell["w"] <= 200 for cell in laid)
         assert all(b["line"] > a["line"] or b["x"] >= a["x"] + a["w"] for a, b in itertools.pairwise(laid))
 

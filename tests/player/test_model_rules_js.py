@@ -66,10 +66,10 @@ def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
     shown += [made("device 1", 2.0, "feed-forward", layer=2), made("device 1", 3.0, "attention", layer=5)]
     shown += [made("x", 3.0, "head"), bar("one device", 1.0, 2.0, "attention", layer=2)]
     shown += [made("device 1", 4.0, "branches", mark=1), made("device 2", 4.0, "branches", mark=2)]
-    (group,) = js("together.js", "M.together(shown)", shown=shown)
+    (group,) = js("views/schedulerows.js", "M.together(shown)", shown=shown)
     assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
     assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
-    assert js("together.js", "M.together([])") == []
+    assert js("views/schedulerows.js", "M.together([])") == []
 
 
 TURN = [
@@ -103,11 +103,11 @@ def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call
         }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
-    first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)
+    first, last = js("views/stages.js", "M.readers(steps, 2)", steps=steps)
     assert (first["name"], first["bytes"], first["most"], first["intensity"]) == ("MHA", 80, 120, 0.5)
     assert (last["name"], last["bytes"], last["most"], last["intensity"]) == ("MFA", 20, 30, 4)
     assert last["middle"] == 8.0
-    assert js("views/costs.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
+    assert js("views/stages.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
 
 
 TIMES = st.floats(1, 500)
@@ -153,16 +153,16 @@ def test_what_is_gathered_forgets_places_that_are_written_again(js: Call) -> Non
     ]
     told = "[found.map(([p, o]) => [p, o.layers[0].map(([u]) => u), o.experts[0]]), K, layers]"
     source = f"(({{ found, K, layers }}) => {told})(M.gathered(steps, t))"
-    two, three = (js("views/slotsread.js", source, steps=steps, t=t) for t in (2, 3))
+    two, three = (js("views/slotsky.js", source, steps=steps, t=t) for t in (2, 3))
     assert two == [[[0, [1, 4], [3]], [1, [4, 6], [5, 7]], [2, [9, 4], [3, 5]]], 4, [2]]
     assert three[0] == [[0, [1, 4], [3]], [1, [8, 4], [0, 1]]]
-    signs = js("views/slotsread.js", "M.gathered(steps, 1).found[0][1].layers[0].map(([, w]) => w)", steps=steps)
+    signs = js("views/slotsky.js", "M.gathered(steps, 1).found[0][1].layers[0].map(([, w]) => w)", steps=steps)
     assert signs == pytest.approx([-1, 1], abs=0.01)
-    found = js("views/slotsread.js", "M.growth(M.gathered(steps, 2).found, facts)", steps=steps, facts=FACTS)
+    found = js("views/slotsky.js", "M.growth(M.gathered(steps, 2).found, facts)", steps=steps, facts=FACTS)
     assert found == [[120, 45, 101], [130, 65, 101], [140, 65, 101]], "bytes of the last tokens' union"
     alone = {name: FACTS[name] for name in ("slot_bytes", "always_bytes")}
-    assert js("views/slotsread.js", "M.growth(M.gathered(steps, 1).found, f)", steps=steps, f=alone) == [[120], [130]]
-    assert js("views/slotsread.js", "M.alike(M.gathered(steps, 2).found)", steps=steps) == [1, 1]
+    assert js("views/slotsky.js", "M.growth(M.gathered(steps, 1).found, f)", steps=steps, f=alone) == [[120], [130]]
+    assert js("views/slotsky.js", "M.alike(M.gathered(steps, 2).found)", steps=steps) == [1, 1]
 
 
 def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:
@@ -171,20 +171,20 @@ def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:
 
 def test_what_a_layer_used(js: Call) -> None:
     source = "(({ found, units }) => ({ found: [...found], units }))(M.used(entries, layer))"
-    found = js("views/used.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
+    found = js("views/routed.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
     assert found == {"found": [[7, [[1, 1], [4, 1]]], [8, [[4, 1]]]], "units": 6}
-    assert js("views/used.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
-    share = js("views/used.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
+    assert js("views/routed.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
+    share = js("views/routed.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
     assert share == [[1, 0.5], [4, 1]]
 
 
 def test_by_chance_as_many_are_used_and_the_mean_union_is_exact(js: Call) -> None:
     counts = [4, 1, 6, 0, 9]
     pairs = [[[unit, 1.0] for unit in range(count)] for count in counts]
-    mean = js("views/used.js", "M.expected(pairs, 32)", pairs=pairs)
+    mean = js("views/routed.js", "M.expected(pairs, 32)", pairs=pairs)
     assert mean == pytest.approx(32 * (1 - math.prod(1 - count / 32 for count in counts)))
     source = "Array.from({length: 400}, (_, i) => pairs.map((p, j) => M.drawn(p, 5 * i + j, 32).map(([unit]) => unit)))"
-    trials = js("views/used.js", source, pairs=pairs)
+    trials = js("views/routed.js", source, pairs=pairs)
     for trial in trials:
         assert [len(set(units)) for units in trial] == counts
     unions = [len({unit for units in trial for unit in units}) for trial in trials]
@@ -200,17 +200,17 @@ def test_places_of_lines_are_those_that_the_engine_compares_with(js: Call) -> No
     homes = entry(pack_placement([np.array([0, 1])], [2], [7, 8]))
     experts = entry(pack_placement([np.array([0, 0, 0, 1, 1, 1])], [2], range(6), "experts"))
     made = [{"routing": [experts]}, {"routing": [routed([[1, 4], [4, -1]], [7, 8]), homes]}]
-    found = js("views/places.js", "M.counted(M.placed(steps, 2, 2))", steps=made)
+    found = js("views/routed.js", "M.counted(M.placed(steps, 2, 2))", steps=made)
     assert found == {"all": 3, "local": 2, "visits": 1, "load": [1, 2]}
     trace = engines.run("speculative-moe", "tiny-moe", "story: Mia, boat, lamp", params={"max_new_tokens": 8})
     steps = plain(trace)
     for t, step in enumerate(trace.steps, 1):
-        usual, ours = js("views/places.js", PLACES, steps=steps, t=t)
+        usual, ours = js("views/routed.js", PLACES, steps=steps, t=t)
         calls = sum(one["all"] for one in usual)
         assert sum(one["local"] for one in usual) / calls == pytest.approx(step.facts["lar_ordinary"])
         assert sum(one["local"] for one in ours) / calls == pytest.approx(step.facts["lar"])
         moved, ordinary = (sum(one["visits"] for one in side) for side in (ours, usual))
         assert ordinary * step.facts["bytes_moved"] == moved * step.facts["bytes_moved_ordinary"]
-    last = js("views/places.js", "M.gathered(steps, 8, 0, 5)", steps=steps)["tokens"]
+    last = js("views/routed.js", "M.gathered(steps, 8, 0, 5)", steps=steps)["tokens"]
     n = len(trace.header.prompt_ids) + 7
     assert [one["position"] for one in last] == list(range(n - 5, n))

@@ -177,14 +177,14 @@ def test_a_picture_of_one_methods_idea_stands_in_its_runs_alone() -> None:
 
 def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
     shares = [(0.954, 0.96), (0.8961, 0.9), (0.8996, 0.9), (0.899999, 0.9), (0.9, 0.9), (0.912, 0.9), (0.0, 0.5)]
-    said = js("shares.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
+    said = js("words.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
     assert said == ["95 %", "89.6 %", "89.96 %", "90.000 %", "90 %", "91 %", "0 %"]
 
 
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
     core = {module.name for module in closure(("player/gradio.js", *PLAYER), module_of)} | {"player/player.css"}
-    only_views = {f"player/{name}.js" for name in ("layout", "receipt", "definitions", "predict")}
+    only_views = {f"player/{name}.js" for name in ("layout", "receipt")}
     assert not [name for name in core if name.startswith("views/") or name in only_views]
     paths = [path for part in ("player", "views") for path in (CLIENT / part).iterdir()]
     sizes = {path.relative_to(CLIENT).as_posix(): path.stat().st_size for path in paths}

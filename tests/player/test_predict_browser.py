@@ -18,7 +18,7 @@ RUN = "const run = dxModules.use('player/store.js').Run.from(text);"
 
 
 def asked(js: Call, trace: Trace, expression: str, **more: Any) -> Any:
-    return js("predict.js", f"(() => {{ {RUN} {expression} }})()", text=trace.to_json(), **more)
+    return js("views/predict.js", f"(() => {{ {RUN} {expression} }})()", text=trace.to_json(), **more)
 
 
 def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:

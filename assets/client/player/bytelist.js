@@ -1,7 +1,6 @@
 // Parts in bytes as a list, group by group: a swatch, a name, a size, and whether it was measured.
 
-import { bytes } from "./codec.js";
-import { tr, translated } from "./words.js";
+import { bytes, tr, translated } from "./words.js";
 
 const row = (paper, words, bold, size, how) => [
   "div",

@@ -67,6 +67,13 @@ export function pool(parent, n, make) {
   return nodes.slice(0, n);
 }
 
+/** A row of a table: its head and its cells. */
+export const rowOf = (head, ...cells) =>
+  el("tr", {}, el("th", { scope: "row" }, head), ...cells.map((cell) => el("td", {}, cell)));
+
+/** A colour of a legend, with what it stands for. */
+export const swatch = (style, ...words) => el("span", {}, el("i", { class: "dx-swatch", style }), ...words);
+
 /** A labelled select; `choose` gets the chosen value. */
 export function select(label, options, value, choose) {
   const listed = options.map(([key, text]) => el("option", { value: key }, text)),

@@ -1,10 +1,9 @@
 // Drawings. A layer is described as data. What is new in a step comes in with a short movement that nothing needs.
 // Pictures of one step have a sentence, a drawing as wide as its panel, tokens as boxes, and words.
 
-import { cut, glyphs } from "./codec.js";
-import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
-import { tr, translated } from "./words.js";
+import { OPTIONS } from "./theme.js";
+import { cut, glyphs, many, tr, translated } from "./words.js";
 
 export const MIDDLE = { "text-anchor": "middle" };
 
@@ -36,12 +35,12 @@ export const write = (layer, labels) =>
     return ["text", { x, y, "text-anchor": anchor, style }, words];
   });
 
-/** A row of a table: its head and its cells. */
-export const rowOf = (head, ...cells) =>
-  el("tr", {}, el("th", { scope: "row" }, head), ...cells.map((cell) => el("td", {}, cell)));
+/** One of the colours that stand side by side, or of its texts. */
+export const option = (i, part = "fill") => `var(--option${i % OPTIONS}-${part})`;
 
-/** A colour of a legend, with what it stands for. */
-export const swatch = (style, ...words) => el("span", {}, el("i", { class: "dx-swatch", style }), ...words);
+/** The style of a line. */
+export const stroked = (colour, width, dash = "none") =>
+  `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 const LONGEST = 400; // milliseconds of a step's whole movement
 
@@ -97,39 +96,46 @@ export const chips = (parent, items, theme, w) =>
     ];
   });
 
-/** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
- * (sliding.js) and what else it puts `below` stand below the drawing. */
-export class StepPicture {
-  layers = [];
-  entrance = { opacity: 0 };
-  early = false; // whether something is shown before the first step
+/** A view of what it puts `below` each other, from top to bottom. A `legend` has the `keys` that a view gives it. */
+export class Parts {
+  width = 640;
   controls = [];
 
-  /** An element that stands below the drawing. */
+  /** An element that stands below those before it. */
   below(node) {
     this.controls.push(node);
     return node;
   }
 
   load(run, dom, context) {
-    this.begin(run, dom, context, this.layers, ...this.controls);
+    Object.assign(this, { run, dom, context });
+    this.legend?.append(...this.keys(context.theme));
+    dom.append(...this.controls);
     this.grow?.();
-  }
-
-  /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
-   * what stands below the drawing. */
-  begin(run, dom, context, layers, ...under) {
-    Object.assign(this, { run, context, width: 640 });
-    this.say = el("p", "dx-readout");
-    const groups = layers.map((layer) => (typeof layer === "string" ? (this[layer] = svg("g")) : layer));
-    this.words = svg("g");
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...groups, this.words);
-    dom.append(this.say, this.picture, ...under);
   }
 
   resize(width) {
     this.width = width;
     if (this.t !== undefined) this.show(this.t);
+  }
+}
+
+/** A view names its `layers`, its words where a step has `none`, and how what is new comes in (`entrance`); its sliders
+ * (sliding.js) and what else it puts `below` stand below the drawing. */
+export class StepPicture extends Parts {
+  layers = [];
+  entrance = { opacity: 0 };
+  early = false; // whether something is shown before the first step
+  above = []; // elements between the sentence and the drawing
+
+  /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. */
+  load(run, dom, context) {
+    this.say = el("p", "dx-readout");
+    const groups = this.layers.map((layer) => (typeof layer === "string" ? (this[layer] = svg("g")) : layer));
+    this.words = svg("g");
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...groups, this.words);
+    this.controls.unshift(this.say, ...this.above, this.picture);
+    super.load(run, dom, context);
   }
 
   /** What is shown of a step, if it has that: the record that a view needs first, with something in its list
@@ -167,21 +173,23 @@ export class StepPicture {
     return t ? this.none : tr`Before the first step.`;
   }
 
-  /** The largest of a number over all steps, sought anew only where the run has grown. */
+  /** What is made of all steps, sought anew only where the run has grown. */
+  whole(make) {
+    const { length } = this.run;
+    if (this.sought !== length) Object.assign(this, { sought: length, made: make(this.run) });
+    return this.made;
+  }
+
+  /** The largest of a number over all steps. */
   most(of) {
-    if (this.sought !== this.run.length)
-      Object.assign(this, {
-        sought: this.run.length,
-        largest: Math.max(...this.run.steps.map((step) => of(step) ?? 0)),
-      });
-    return this.largest;
+    return this.whole(({ steps }) => Math.max(...steps.map((step) => of(step) ?? 0)));
   }
 
   /** The size of the drawing, whose sentence is its name; and its words, if they are all known. */
   frame(height, labels) {
     const { width } = this;
     set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
-    if (labels) this.label(labels);
+    if (labels) write(this.words, labels);
   }
 
   /** Fills layers with what is described in them (render), and frames the drawing. Returns the nodes by layer. */
@@ -194,6 +202,11 @@ export class StepPicture {
   /** A token as text, cut where it has more than `most` letters. */
   word(token, most = Infinity) {
     return cut(glyphs(this.run.piece(token).text), most);
+  }
+
+  /** The text of tokens, without end marks. */
+  spelled(tokens) {
+    return tokens.map((token) => (this.run.eos.has(token) ? "" : this.run.piece(token).text)).join("");
   }
 
   /** Tokens as boxes at most `w` wide. */
@@ -225,10 +238,5 @@ export class StepPicture {
         this.show(this.t);
       };
     });
-  }
-
-  /** Words of the drawing: [[x, y, anchor, text, style]]. */
-  label(labels) {
-    write(this.words, labels);
   }
 }

@@ -19,13 +19,16 @@ export function words({ inputs, tree, vision }, draft) {
   return first.map((guess, i) => ({ token: tree?.emitted[i + late], kind: kinds[i + late], first: guess }));
 }
 
-/** Of the words of these steps, by class: [how many a draft says first, all]. */
-export function shares(steps, draft) {
+/** Of words {kind, right}, by class: [how many are right, all]. */
+export function counted(words) {
   const found = { attribute: [0, 0], place: [0, 0], function: [0, 0] };
-  for (const { token, kind, first } of steps.flatMap((step) => words(step, draft))) {
-    if (!found[kind]) continue;
-    found[kind][0] += token === first;
+  for (const { kind, right } of words.filter((word) => found[word.kind])) {
+    found[kind][0] += right;
     found[kind][1]++;
   }
   return found;
 }
+
+/** Of the words of these steps how many a draft says first, by class. */
+export const shares = (steps, draft) =>
+  counted(steps.flatMap((step) => words(step, draft).map((word) => ({ ...word, right: word.token === word.first }))));

@@ -1,10 +1,9 @@
 // "Fork from here", as far as every player has it: the button in its head, and where a run comes from. The panel itself
 // is loaded when it is first opened.
 
-import { glyphs } from "./codec.js";
 import { el, setText } from "./dom.js";
 import { load } from "./loader.js";
-import { tr } from "./words.js";
+import { glyphs, tr } from "./words.js";
 
 /** What the page gave: the methods that can take over, how a request is sent, and the players that ask. */
 export const host = { methods: [], send: null, panels: new Set() };

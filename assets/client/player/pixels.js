@@ -17,11 +17,16 @@ export function paint(canvas, pixels) {
   fill(canvas, shape, (i) => values.slice(3 * i, 3 * i + 3));
 }
 
-/** The same as an image's address. */
+const addresses = new WeakMap();
+
+/** The same as an image's address, painted once. */
 export function pictureOf(pixels) {
-  const canvas = document.createElement("canvas");
-  paint(canvas, pixels);
-  return canvas.toDataURL();
+  if (!addresses.has(pixels)) {
+    const canvas = document.createElement("canvas");
+    paint(canvas, pixels);
+    addresses.set(pixels, canvas.toDataURL());
+  }
+  return addresses.get(pixels);
 }
 
 /** The mean colours of the patches of a grid [rows, columns], in reading order. */

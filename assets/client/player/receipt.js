@@ -1,8 +1,11 @@
 // How a number was obtained, as rows of words: the formula with this run's numbers put in, what was counted, and the
 // conditions. No DOM.
 
-import { COUNTED, DEFINITIONS, KINDS, LOST } from "./definitions.js";
 import { tr, translated } from "./words.js";
+
+// What numbers are called and how they are obtained, as the page was given it: explorer/figures/definitions.py.
+const { COUNTED, KINDS, LOST } = globalThis.dxDefinitions;
+export const DEFINITIONS = globalThis.dxDefinitions.DEFINITIONS;
 
 /** A number as a receipt writes it, as in explorer/figures/definitions.py. */
 export function shown(name, value) {

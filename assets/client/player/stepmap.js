@@ -1,10 +1,9 @@
 // All steps of a run at once: steps from top to bottom, positions from left to right. What a step does to a place is
 // one cell; a pointer that is drawn over the rows sets the step.
 
-import { cut, glyphs } from "./codec.js";
 import { el, set, setText, sizeCanvas, svg } from "./dom.js";
 import { render } from "./drawing.js";
-import { tr } from "./words.js";
+import { cut, glyphs, tr } from "./words.js";
 
 const LEFT = 40,
   HEAD = 20,
@@ -23,8 +22,9 @@ export const LETTER = 7.5; // of 12.5 pixels' type
 export class StepMap {
   from = 0;
   margin = 0;
+  controls = el("div", "dx-controls"); // below the rows
 
-  begin(run, dom, context, ...below) {
+  load(run, dom, context) {
     Object.assign(this, { run, context, width: 640, t: 0 });
     this.say = el("p", "dx-readout");
     this.canvas = el("canvas", { role: "img" });
@@ -44,7 +44,8 @@ export class StepMap {
       onpointercancel: () => (this.held = false),
       onpointerleave: () => !this.held && this.#told(),
     });
-    dom.append(this.say, el("div", "dx-stepmap", this.canvas, this.axis, this.rows), ...below);
+    dom.append(this.say, el("div", "dx-stepmap", this.canvas, this.axis, this.rows), this.controls);
+    this.grow();
   }
 
   #row(event) {

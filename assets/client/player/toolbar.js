@@ -1,11 +1,10 @@
 // The controls of a group, one for all of its players; below them the views that show the group.
 
 import { groupNamed, SPEEDS, UNITS } from "./clock.js";
-import { number, seconds } from "./codec.js";
 import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
 import { installTheme } from "./theme.js";
-import { tr } from "./words.js";
+import { number, seconds, tr } from "./words.js";
 
 /** Draws the controls of the group `name` into an element: {group, root, destroy}. slim: at first one row only. */
 export function mountToolbar(element, { group: name = "main", theme, slim = false } = {}) {

@@ -1,9 +1,8 @@
 // What else is known of the run: where it comes from, what it promises, what differs from the paper, on what machine.
 
-import { seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { ofModel } from "../player/receipt.js";
-import { tr, translated } from "../player/words.js";
+import { seconds, tr, translated } from "../player/words.js";
 
 export const view = { title: "About this run", place: 220, needs: [] };
 

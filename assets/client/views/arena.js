@@ -2,10 +2,9 @@
 // without the first part, what the arena and all that has such a part take, on one scale.
 
 import { byteList } from "../player/bytelist.js";
-import { bytes } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
-import { render, write } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { Parts, render, write } from "../player/drawing.js";
+import { bytes, tr, translated } from "../player/words.js";
 
 export const view = { title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 
@@ -43,22 +42,20 @@ export function ground(parts = []) {
   return first && parts.length > 1 && first.end - first.start > HALF * top ? first.end : 0;
 }
 
-export class Arena {
-  load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
-    this.say = el("p", "dx-readout");
-    this.width = 640;
-    [this.areas, this.beside] = [svg("g"), svg("g")];
-    this.words = svg("g", { style: "--ink:var(--text)" });
-    this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
-    this.hand = svg("path", { style: "stroke:var(--text)" });
-    const layers = [this.areas, this.line, this.hand, this.beside, this.words];
-    this.picture = svg("svg", { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) }, ...layers);
-    const style = "display:grid;grid-template-columns:repeat(auto-fill,minmax(320px,1fr));gap:2px 28px;font-size:13px";
-    this.list = el("div", { style });
-    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
-    this.grow();
-  }
+const LIST = "display:grid;grid-template-columns:repeat(auto-fill,minmax(320px,1fr));gap:2px 28px;font-size:13px";
+
+export class Arena extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  areas = svg("g");
+  line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
+  hand = svg("path", { style: "stroke:var(--text)" });
+  beside = svg("g");
+  words = svg("g", { style: "--ink:var(--text)" });
+  layers = [this.areas, this.line, this.hand, this.beside, this.words];
+  look = { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) };
+  picture = this.below(svg("svg", this.look, ...this.layers));
+  list = el("div", { style: LIST });
+  fold = this.below(el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
 
   #go({ clientX, clientY }) {
     const { left, top } = this.picture.getBoundingClientRect(),
@@ -82,9 +79,8 @@ export class Arena {
   }
 
   resize(width) {
-    this.width = width;
+    super.resize(width);
     this.#areas();
-    if (this.t !== undefined) this.show(this.t);
   }
 
   #areas() {

@@ -2,10 +2,8 @@
 // last one; tokens stand on the bars, so that a block is seen to move from one to the other. Below it, on the same
 // axis, the same calls in turns, which is derived from their times.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 
 export const view = { title: "Both models at work", place: 50, needs: ["at_once"] };
 

@@ -2,13 +2,11 @@
 // device as a box with its corner on the device's slope; modelled. Beside it the four attentions of this run, their
 // bytes counted and their times measured.
 
-import { bytes, number, seconds } from "../player/codec.js";
 import { el } from "../player/dom.js";
-import { render, StepPicture } from "../player/drawing.js";
-import { OPTIONS } from "../player/theme.js";
-import { tr } from "../player/words.js";
-import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
-import { Dial, formula, size } from "./dial.js";
+import { option, render, StepPicture, stroked } from "../player/drawing.js";
+import { Dial, formula, size } from "../player/sliding.js";
+import { bytes, number, seconds, tr } from "../player/words.js";
+import { DEVICES, fits, MODELS, readers, times } from "./stages.js";
 
 export const view = { title: "Bytes and operations of attention", place: 81, needs: ["readers"] };
 
@@ -18,10 +16,6 @@ const HIGH = 330, // of the plane
   ROW = 62,
   APART = 1000, // width from which both parts stand side by side
   G = 1e9;
-
-const line = (colour, width, dash = "none") =>
-    `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`,
-  hue = (i) => `var(--option${i % OPTIONS}-fill)`;
 
 const FORMULA = tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
 an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
@@ -74,7 +68,7 @@ export class Attentions extends StepPicture {
       return [
         {},
         ["rect", { x: x(0), y: top, width: far - x(0), height: foot - top, style }],
-        ["path", { d: `M${x(0)},${y(0)}L${far},${top}`, style: line("var(--muted)", 1, "2 4") }],
+        ["path", { d: `M${x(0)},${y(0)}L${far},${top}`, style: stroked("var(--muted)", 1, "2 4") }],
       ];
     });
     boxes.forEach(({ name, usd, bytes: b, operations }, i) => {
@@ -82,7 +76,7 @@ export class Attentions extends StepPicture {
         [at, anchor] = i % 2 ? [x(b) - 5, "end"] : [x(b) + 5, "start"];
       labels.push([at, top, anchor, slim ? name : tr`${name}, $${usd}/h`, "fill:var(--muted)"]);
     });
-    const axes = { d: `M${LEFT},${TOP}V${foot}H${right}`, style: line("var(--text)", 1.2) };
+    const axes = { d: `M${LEFT},${TOP}V${foot}H${right}`, style: stroked("var(--text)", 1.2) };
     render(this.axes, [["path", axes]]);
     for (const part of [0.5, 1]) {
       const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
@@ -92,7 +86,7 @@ export class Attentions extends StepPicture {
     render(this.rays, costs, ({ operations, bytes: b }, i) => {
       const far = Math.min(wide / b, tall / operations),
         d = `M${x(0)},${y(0)}L${x(b * far)},${y(operations * far)}`;
-      return ["path", { d, style: line(hue(i), i ? 2 : 4) }];
+      return ["path", { d, style: stroked(option(i), i ? 2 : 4) }];
     });
     render(this.dots, costs, (one, i) => {
       const inside = Math.min(1, wide / one.bytes, tall / one.operations),
@@ -103,7 +97,7 @@ export class Attentions extends StepPicture {
           : tr`${one.name} (${one.kind}): in ${count} of ${boxes.length} boxes`,
         long = 7.6 * said.length,
         flip = cx + 13 + long > right;
-      const style = `fill:${inside < 1 ? "none" : hue(i)};stroke:var(--text);stroke-width:2`,
+      const style = `fill:${inside < 1 ? "none" : option(i)};stroke:var(--text);stroke-width:2`,
         name = tr`${one.name}: ${bytes(one.bytes)}, ${number(one.operations / G)} billion operations`,
         halo = "font-weight:700;paint-order:stroke;stroke:var(--panel);stroke-width:4px";
       labels.push(
@@ -130,7 +124,7 @@ export class Attentions extends StepPicture {
     render(this.rows, all, (one, i) => {
       const y = top + TOP + 8 + i * ROW,
         wide = (part, whole) => (part / whole) * room,
-        own = one.name === "MFA" ? `fill:${hue(0)}` : "fill:var(--muted);opacity:.4",
+        own = one.name === "MFA" ? `fill:${option(0)}` : "fill:var(--muted);opacity:.4",
         [end, bar, time] = [wide(one.most, most), wide(one.bytes, most), wide(one.middle ?? 0, slow)],
         intensity = Number(one.intensity.toPrecision(2)),
         took = one.middle === null ? "" : tr`${seconds(one.middle)}, ${intensity} operations a byte`;

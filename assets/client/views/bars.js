@@ -2,11 +2,11 @@
 // the board and wrapping with it, those that are written now in their colour. Where the deciding score is the
 // confidence with something added, the addition is a part of its own.
 
-import { glyphs, number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
-import { render } from "../player/drawing.js";
+import { Parts, render } from "../player/drawing.js";
 import { cellAt, cornerOf } from "../player/layout.js";
-import { tr, translated } from "../player/words.js";
+import { glyphs, number, tr, translated } from "../player/words.js";
 
 export const view = { title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
@@ -19,29 +19,22 @@ const LEAST = 28;
 const MOST = 96;
 const BETWEEN = 6; // rows
 
-export class Bars {
-  load(run, dom, context) {
-    Object.assign(this, { run, context, t: 0, sums: { seen: 0, below: new Set() } });
-    const part = (name) => svg("path", { class: `dx-bar-${name}` });
-    this.parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
-    this.numbers = svg("g", { "aria-hidden": "true" });
-    this.picture = svg("svg", { class: "dx-bars-now", role: "img" }, ...Object.values(this.parts), this.numbers);
-    const look = { class: "dx-bars-box", role: "group", "aria-label": tr`Bars under the cells of the board` };
-    this.box = el("div", { ...look, tabindex: 0 }, this.picture);
-    set(this.box, {
-      onpointermove: (event) => this.#read(event),
-      onpointerleave: () => setText(this.say, this.words),
-    });
-    this.say = el("p", "dx-readout");
-    this.key = el("div", "dx-legend");
-    dom.append(this.say, this.box, this.key);
-  }
+const LOOK = { class: "dx-bars-box", role: "group", "aria-label": tr`Bars under the cells of the board`, tabindex: 0 };
+
+const part = (name) => svg("path", { class: `dx-bar-${name}` });
+
+export class Bars extends Parts {
+  t = 0;
+  sums = { seen: 0, below: new Set() };
+  say = this.below(el("p", "dx-readout"));
+  parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
+  numbers = svg("g", { "aria-hidden": "true" });
+  picture = svg("svg", { class: "dx-bars-now", role: "img" }, ...Object.values(this.parts), this.numbers);
+  on = { onpointermove: (event) => this.#read(event), onpointerleave: () => setText(this.say, this.words) };
+  box = this.below(el("div", { ...LOOK, ...this.on }, this.picture));
+  key = this.below(el("div", "dx-legend"));
 
   relook() {
-    this.show(this.t);
-  }
-
-  resize() {
     this.show(this.t);
   }
 

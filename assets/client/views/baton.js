@@ -1,14 +1,9 @@
 // Two models that write one text by turns: each token in the colour of its writer, under it the entropy that decides
 // who writes next, and between them the baton, with what its taker must read first.
 
-import { glyphs, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { Sliding, short } from "../player/sliding.js";
-import { limit } from "../player/strips.js";
-import { tr } from "../player/words.js";
-import { inLines } from "./onlines.js";
+import { limit, Sliding, short } from "../player/sliding.js";
+import { glyphs, many, number, percent, tr } from "../player/words.js";
 
 export const view = { title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };
 
@@ -17,7 +12,9 @@ const TOP = 62,
   CURVE = 62, // height of the entropy under a line
   LINE = 24 + CELL + CURVE + 18,
   SHOWN = 3, // lines
-  WIDE = 1000; // a panel with room for the longer words
+  WIDE = 1000, // a panel with room for the longer words
+  LETTER = 8, // width of one in a cell
+  NARROWEST = 38; // of a cell
 
 /** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of
  * its model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
@@ -30,6 +27,18 @@ export function costs(steps, models, large, prompt) {
   }
   const n = steps.length;
   return { weights: weights / (n * models[large]), work: work / ((prompt + n - 1) * models[large]) };
+}
+
+/** Cells on lines of a width: [{i, line, x, w}], for texts in this order. */
+export function inLines(texts, width) {
+  let line = 0,
+    x = 0;
+  return texts.map((text, i) => {
+    const w = Math.min(width, Math.max(NARROWEST, LETTER * [...text].length + 16));
+    if (x && x + w > width) [line, x] = [line + 1, 0];
+    x += w;
+    return { i, line, x: x - w, w };
+  });
 }
 
 export class Baton extends StepPicture {

@@ -1,8 +1,7 @@
 // Belts of a conveyor: at each place what drops in, the state as what it knows, and the ranking that comes of it.
 
 import { CHIP, LETTER, StepPicture, widthOf } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { percent, tr } from "../player/words.js";
 
 const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its belt, the list
   STATE = CHIP + 8,

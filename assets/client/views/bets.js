@@ -1,11 +1,10 @@
 // The bet of a round: what each size of draft promises against what its rows cost, what was taken and what came; and
 // the run's account so far, on the same axes. One plain row a token is the diagonal of both.
 
-import { many } from "../player/counted.js";
 import { render, StepPicture } from "../player/drawing.js";
+import { ticks } from "../player/layout.js";
 import { short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
-import { ticks } from "./ticks.js";
+import { many, tr } from "../player/words.js";
 
 export const view = { title: "The bet of this round", place: 67, needs: ["bets"] };
 

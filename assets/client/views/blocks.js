@@ -1,7 +1,7 @@
 // Blocks and windows over the steps: a row for each step, a bar for each stretch of the text that the method works in.
 
-import { el, legend, set, setText, svg } from "../player/dom.js";
-import { swatch } from "../player/drawing.js";
+import { el, legend, set, setText, svg, swatch } from "../player/dom.js";
+import { Parts } from "../player/drawing.js";
 import { spanColour } from "../player/theme.js";
 import { tr, translated } from "../player/words.js";
 
@@ -22,19 +22,17 @@ function joined(spans) {
   return out;
 }
 
-export class Blocks {
-  load(run, dom, context) {
-    Object.assign(this, { run, context, t: 0 });
-    this.say = el("p", "dx-readout");
-    const name = tr`Blocks, steps by positions`,
-      look = { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) };
-    this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": name });
-    this.hand = el("div", "dx-row");
-    this.veil = el("div", "dx-veil");
-    this.key = el("div", "dx-legend");
-    dom.append(this.say, el("div", look, this.picture, this.veil, this.hand), this.key);
-    this.grow();
-  }
+const LOOK = { preserveAspectRatio: "none", role: "img", "aria-label": tr`Blocks, steps by positions` };
+
+export class Blocks extends Parts {
+  t = 0;
+  say = this.below(el("p", "dx-readout"));
+  picture = svg("svg", LOOK);
+  hand = el("div", "dx-row");
+  veil = el("div", "dx-veil");
+  look = { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) };
+  line = this.below(el("div", this.look, this.picture, this.veil, this.hand));
+  key = this.below(el("div", "dx-legend"));
 
   grow() {
     this.relook();

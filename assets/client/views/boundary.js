@@ -2,10 +2,8 @@
 // model already sees the end of a line.
 
 import { CHIP, LETTER, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { Sliding, unknown } from "../player/sliding.js";
-import { odd } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { odd, Sliding, unknown } from "../player/sliding.js";
+import { percent, tr } from "../player/words.js";
 
 export const view = { title: "A block ends where a line ends", place: 59, needs: ["boundary"] };
 

@@ -1,9 +1,8 @@
 // Beams or reasoning paths: one column for each of the latest steps, a link from each branch to the one it grew from.
 
-import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, svg } from "../player/dom.js";
-import { render } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { Parts, render } from "../player/drawing.js";
+import { cut, glyphs, number, tr, translated } from "../player/words.js";
 
 export const view = { title: "Branches", place: 190, needs: ["branches"] };
 
@@ -16,13 +15,9 @@ const FATES = { alive: ["drafted", ""], pruned: ["unreached", "✕"], finished: 
 
 const link = (x1, y1, x2, y2) => `M${x1},${y1}C${x1 + 16},${y1} ${x2 - 16},${y2} ${x2},${y2}`;
 
-export class Branches {
-  load(run, dom) {
-    this.run = run;
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Branches over steps` });
-    this.scroll = el("div", "dx-scroll", this.picture);
-    dom.append(this.scroll);
-  }
+export class Branches extends Parts {
+  picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Branches over steps` });
+  scroll = this.below(el("div", "dx-scroll", this.picture));
 
   show(t) {
     const steps = this.run.steps.slice(Math.max(0, t - COLUMNS), t).filter((step) => step.branches?.length),

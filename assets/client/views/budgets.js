@@ -1,10 +1,8 @@
 // What a sampler may spend at each step, as columns over the tokens that were drawn.
 
-import { cut, glyphs } from "../player/codec.js";
 import { set, svg } from "../player/dom.js";
 import { render, write } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, percent, tr } from "../player/words.js";
 
 const LOW = 96, // height of a column
   CELL = 46; // its width

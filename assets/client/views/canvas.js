@@ -3,9 +3,8 @@
 // the canvas may end once it is low and the likeliest tokens stay the same.
 
 import { StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { plan } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { plan } from "../player/sliding.js";
+import { percent, tr } from "../player/words.js";
 
 export const view = { title: "Noise that settles", place: 149, needs: ["canvas"] };
 

@@ -1,12 +1,10 @@
 // The compact mode: several runs in one viewport, a board and one line each, one below the other so that the same token
 // of all runs lies in one column. On by itself from three runs; a switch in the controls decides otherwise.
 
-import { number, seconds } from "../player/codec.js";
-import { besides, many } from "../player/counted.js";
 import { el, icon, set, setText } from "../player/dom.js";
 import { relay } from "../player/grid.js";
 import { cornerOf } from "../player/layout.js";
-import { tr } from "../player/words.js";
+import { besides, many, number, seconds, tr } from "../player/words.js";
 
 export const view = { title: "", place: "toolbar", needs: [] };
 

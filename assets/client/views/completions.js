@@ -1,10 +1,8 @@
 // Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
 
-import { glyphs, number, prose } from "../player/codec.js";
-import { el, set, setText } from "../player/dom.js";
-import { render } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { el, setText } from "../player/dom.js";
+import { Parts, render } from "../player/drawing.js";
+import { fine, glyphs, number, prose, tr } from "../player/words.js";
 
 export const view = { title: "Code and completions", place: 156, needs: ["completions"] };
 
@@ -39,23 +37,24 @@ const SHOWN = 8, // names in the list
 
 const styled = (tag, look, ...children) => el(tag, { style: LOOKS[look] }, ...children);
 
-export class Completions {
-  load(run, dom) {
-    this.run = run;
-    this.code = styled("pre", "code");
-    set(this.code, { tabindex: 0, "aria-label": tr`Code so far` });
-    this.head = el("p", "dx-readout");
-    this.names = el("div");
-    this.title = el("strong");
-    this.share = el("span");
-    this.fill = styled("i", "fill");
-    this.ghosts = el("div");
-    const legal = el("strong", {}, tr`Legal share of the model's probability`),
-      ghosts = el("strong", {}, tr`Wanted, and not possible`),
-      bar = [el("div", {}, this.share), styled("div", "bar", this.fill)],
-      wanted = styled("div", "part", legal, ...bar, ghosts, this.ghosts);
-    dom.append(this.code, this.head, styled("div", "box", styled("div", "part", this.title, this.names), wanted));
-  }
+export class Completions extends Parts {
+  code = this.below(el("pre", { style: LOOKS.code, tabindex: 0, "aria-label": tr`Code so far` }));
+  head = this.below(el("p", "dx-readout"));
+  title = el("strong");
+  names = el("div");
+  share = el("span");
+  fill = styled("i", "fill");
+  ghosts = el("div");
+  wanted = styled(
+    "div",
+    "part",
+    el("strong", {}, tr`Legal share of the model's probability`),
+    el("div", {}, this.share),
+    styled("div", "bar", this.fill),
+    el("strong", {}, tr`Wanted, and not possible`),
+    this.ghosts,
+  );
+  box = this.below(styled("div", "box", styled("div", "part", this.title, this.names), this.wanted));
 
   /** The text at cursor t as parts: what this step wrote, and the names judged so far. */
   #parts(t) {

@@ -1,10 +1,8 @@
 // How fast two estimates of one probability come to rest: the share of samples that give an answer, and the sum of the
 // probabilities of the different texts that gave it, which with those of all other answers leaves a band.
 
-import { glyphs } from "../player/codec.js";
 import { render } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { glyphs, percent, tr } from "../player/words.js";
 
 const TOP = 34,
   TALL = 200,

@@ -2,12 +2,10 @@
 // A second belt forks off with another first guess. Below them the same with the drop cut: heads that see no guess have
 // one ranking for a place, whatever was guessed before it.
 
-import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { comeIn } from "../player/drawing.js";
 import { depthsOf, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { many, percent, tr } from "../player/words.js";
 import { Belts } from "./belts.js";
 
 export const view = { title: "Each guess drops back in", place: 47, needs: ["rankings"] };

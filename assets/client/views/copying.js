@@ -1,12 +1,10 @@
 // What is copied from where: the source above, the text below, a ribbon for each stretch that was taken over, a red
 // mark where the model overruled the source.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
-import { render } from "../player/drawing.js";
+import { Parts, render } from "../player/drawing.js";
 import { copies } from "../player/rounds.js";
-import { tr, translated } from "../player/words.js";
+import { cut, glyphs, many, tr, translated } from "../player/words.js";
 
 export const view = { title: "Copied from the source", place: 118, needs: ["spans.match"] };
 
@@ -18,28 +16,28 @@ const MOST = 160, // tokens of a line; longer ones show what is near this step
   MARGIN = 4,
   LEFT = 62; // names of the lines
 
-export class Copying {
-  load(run, dom, context) {
-    Object.assign(this, { run, context });
-    this.say = el("p", "dx-readout");
-    this.ribbons = svg("g");
-    this.cells = svg("g");
-    const names = [tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
-      look = { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` };
-    this.picture = svg("svg", look, this.ribbons, this.cells, ...names);
-    this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
-    const kinds = Object.entries({
-        accepted: tr`copied`,
-        rejected: tr`the model overruled the source`,
-        unreached: tr`pasted after that, in vain`,
-        correction: tr`the model's correction`,
-        bonus: tr`its bonus token`,
-        old: tr`from the model alone`,
-      }).map(([state, words]) => legend(context.theme, state, words)),
-      dotted = el("span", {}, tr`dotted: where the last words were found`);
-    dom.append(this.say, this.scroll, el("div", "dx-legend", ...kinds, dotted));
-    this.grow();
-  }
+const LOOK = { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
+  KINDS = {
+    accepted: tr`copied`,
+    rejected: tr`the model overruled the source`,
+    unreached: tr`pasted after that, in vain`,
+    correction: tr`the model's correction`,
+    bonus: tr`its bonus token`,
+    old: tr`from the model alone`,
+  };
+
+export class Copying extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  ribbons = svg("g");
+  cells = svg("g");
+  names = [tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name));
+  picture = svg("svg", LOOK, this.ribbons, this.cells, ...this.names);
+  scroll = this.below(el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture));
+  legend = this.below(el("div", "dx-legend"));
+  keys = (theme) => [
+    ...Object.entries(KINDS).map(([state, words]) => legend(theme, state, words)),
+    el("span", {}, tr`dotted: where the last words were found`),
+  ];
 
   /** The stretch of the board that is copied from anywhere in the run. */
   grow() {

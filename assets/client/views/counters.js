@@ -1,11 +1,9 @@
 // What the run has cost and gained up to the cursor. Each figure says whether it was measured or derived, and opens its
 // receipt.
 
-import { number, seconds } from "../player/codec.js";
-import { DEFINITIONS } from "../player/definitions.js";
 import { el, setText } from "../player/dom.js";
-import { lost, meant, numbers, receipt } from "../player/receipt.js";
-import { tr, translated } from "../player/words.js";
+import { DEFINITIONS, lost, meant, numbers, receipt } from "../player/receipt.js";
+import { number, seconds, tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
 export const view = { title: "All numbers of this run", place: 100, needs: [] };

@@ -2,10 +2,8 @@
 // lifts its probability over the threshold. Below, what the threshold alone would write.
 
 import { CHIP, StepPicture } from "../player/drawing.js";
-import { against, percent } from "../player/shares.js";
-import { Sliding, short, unknown } from "../player/sliding.js";
-import { bars, limit, odd, plan } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { bars, limit, odd, plan, Sliding, short, unknown } from "../player/sliding.js";
+import { against, percent, tr } from "../player/words.js";
 
 export const view = { title: "The same guess again earns credit", place: 57, needs: ["credits"] };
 

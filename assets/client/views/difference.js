@@ -1,11 +1,9 @@
 // One line: whether this run's output is that of an earlier player on the same prompt, and where they part; the place
 // is marked in text and board.
 
-import { glyphs } from "../player/codec.js";
-import { COUNTED, many } from "../player/counted.js";
 import { el, setText } from "../player/dom.js";
 import { pairOf } from "../player/field.js";
-import { tr } from "../player/words.js";
+import { COUNTED, glyphs, many, tr } from "../player/words.js";
 
 export const view = { title: "", place: 45, needs: [] };
 

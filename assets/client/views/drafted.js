@@ -1,8 +1,6 @@
 // What is said of the rows of a draft tree.
 
-import { number } from "../player/codec.js";
-import { fine } from "../player/shares.js";
-import { tr, translated } from "../player/words.js";
+import { fine, number, tr, translated } from "../player/words.js";
 
 /** The target's own token behind the drafts, by what it is. */
 export const GAINED = {

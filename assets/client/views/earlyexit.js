@@ -3,12 +3,10 @@
 // verdict stands above.
 // Beside it the same tokens one by one.
 
-import { many } from "../player/counted.js";
 import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { Sliding, short } from "../player/sliding.js";
-import { limit } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { limit, Sliding, short } from "../player/sliding.js";
+import { many, tr } from "../player/words.js";
 
 export const view = { title: "Two early exits", place: 41, needs: ["early_exit"] };
 

@@ -3,11 +3,9 @@
 // Under a position that was changed stands what it held before, struck out. Where positions are deleted or inserted,
 // lines lead from what stays to its new place.
 
-import { glyphs } from "../player/codec.js";
 import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { moved } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { glyphs, percent, tr } from "../player/words.js";
 
 export const view = { title: "Written, then replaced", place: 153, needs: ["edits"] };
 

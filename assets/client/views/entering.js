@@ -2,12 +2,11 @@
 // them. A switch takes another draft, whose patches may go through fc as well; below, what it says first of each word
 // of the same text, filled where it is the word.
 
-import { cut, glyphs } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
 import { CHIP, StepPicture } from "../player/drawing.js";
 import { CLASSES, LEARNT, shares, words } from "../player/firstguesses.js";
 import { means, pictureOf } from "../player/pixels.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const view = { title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
 
@@ -35,14 +34,11 @@ export class Entering extends StepPicture {
   filled = "first";
   none = tr`What the drafts say was not recorded in this step.`;
 
-  load(run, dom, context) {
-    this.drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
-    this.scene = svg("image");
-    this.scene.style.imageRendering = "pixelated";
-    this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
-    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
-    this.picture.before(this.switch);
-  }
+  scene = svg("image", { style: "image-rendering:pixelated" });
+  layers = ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"];
+  drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
+  switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
+  above = [this.switch];
 
   /** The number of the draft that is shown: a person's choice, else the one that drafts. */
   #at({ names, drafting }) {

@@ -2,13 +2,11 @@
 // with their tokens above and their experts below; a line from a token to each of its experts is thick where it leaves
 // its device.
 
-import { bytes, cut } from "../player/codec.js";
 import { el } from "../player/dom.js";
 import { comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { LayerChoice } from "./dial.js";
-import { counted, gathered, ordinary, placed } from "./places.js";
+import { LayerChoice } from "../player/sliding.js";
+import { bytes, cut, percent, tr } from "../player/words.js";
+import { counted, gathered, ordinary, placed } from "./routed.js";
 
 export const view = { title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
 
@@ -24,10 +22,6 @@ export class Exchange extends StepPicture {
   choice = new LayerChoice(() => this.show(this.t));
   row = this.below(el("p", "dx-sliding", this.button, this.choice.dom));
   none = tr`Nothing is placed at this step.`;
-
-  get layer() {
-    return this.choice.layer;
-  }
 
   grow() {
     const entries = this.run.steps.flatMap((step) => step.routing ?? []).filter(({ kind }) => kind === "device");
@@ -56,12 +50,12 @@ export class Exchange extends StepPicture {
   }
 
   told(step) {
-    return placed(this.run.steps, step.index + 1, this.layer).tokens.length || null;
+    return placed(this.run.steps, step.index + 1, this.choice.layer).tokens.length || null;
   }
 
   draw(_told, _step, next) {
     const wide = this.width >= 760,
-      grouped = gathered(this.run.steps, this.t, this.layer, wide ? 12 : 8),
+      grouped = gathered(this.run.steps, this.t, this.choice.layer, wide ? 12 : 8),
       plain = ordinary(grouped),
       same = JSON.stringify([plain.tokens, plain.devices]) === JSON.stringify([grouped.tokens, grouped.devices]),
       size = this.#journey(),
@@ -172,12 +166,12 @@ export class Exchange extends StepPicture {
   }
 
   sentence(_told, { facts }, t) {
-    const { all, local, load } = counted(placed(this.run.steps, t, this.layer)),
+    const { all, local, load } = counted(placed(this.run.steps, t, this.choice.layer)),
       { lar, lar_ordinary: usual } = facts ?? {};
     const busiest = Number(((Math.max(...load) * load.length) / all).toPrecision(2)),
       over =
         usual === undefined ? "" : tr` Over all layers ${percent(lar)} stay, ${percent(usual)} in ordinary places.`;
-    return tr`This step alone, layer ${this.layer}: ${local} of ${all} expert calls stay on the token's device \
+    return tr`This step alone, layer ${this.choice.layer}: ${local} of ${all} expert calls stay on the token's device \
 (${percent(local / all)}); the busiest device computes ${busiest} times the mean.${over}`;
   }
 }

@@ -1,11 +1,9 @@
 // What each exit would have said behind every row of a round, against the whole model; and what follows from it: the
 // tokens that each exit and draft length promise per layer, with the next choice.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { MIDDLE, StepPicture } from "../player/drawing.js";
 import { short, unknown } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 
 export const view = { title: "Which exit would have drafted right", place: 44, needs: ["shadow_tokens"] };
 

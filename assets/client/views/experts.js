@@ -2,14 +2,11 @@
 // any token of the box uses; next to it the twin on the same text, or as
 // many experts for each token, chosen by chance.
 
-import { bytes, cut } from "../player/codec.js";
 import { render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { Sliding } from "../player/sliding.js";
+import { LayerChoice, Sliding } from "../player/sliding.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
-import { LayerChoice } from "./dial.js";
-import { drawn, expected, readOf, together } from "./used.js";
+import { bytes, cut, percent, tr } from "../player/words.js";
+import { drawn, expected, readOf, together } from "./routed.js";
 
 export const view = { title: "Experts of each token", place: 117, needs: ["routing.expert"] };
 
@@ -24,17 +21,8 @@ const WORDS = 84, // height of heading and tokens
 export class Experts extends StepPicture {
   layers = ["ground", "cells", "boxes", "hover"];
   choice = new LayerChoice(() => this.show(this.t));
-  sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
+  sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1], this.choice.dom);
   none = tr`No routing at this step.`;
-
-  load(run, dom, context) {
-    this.sliding.dom.prepend(this.choice.dom);
-    super.load(run, dom, context);
-  }
-
-  get layer() {
-    return this.choice.layer;
-  }
 
   grow() {
     const entries = this.run.steps.flatMap((step) => step.routing ?? []);
@@ -43,7 +31,7 @@ export class Experts extends StepPicture {
 
   /** The text behind step t; box: the positions that are read together. */
   #read(t) {
-    const read = readOf(this.run.steps, t, this.layer),
+    const read = readOf(this.run.steps, t, this.choice.layer),
       { moved } = this.sliding;
     return { ...read, box: moved === null ? read.now : read.order.slice(-moved) };
   }
@@ -69,7 +57,7 @@ export class Experts extends StepPicture {
       pairs = box.map((position) => columns.get(position) ?? []),
       high = WORDS + units * TALL + 30,
       all = together(pairs).size,
-      twin = readOf(this.run.steps, this.t, this.layer, true),
+      twin = readOf(this.run.steps, this.t, this.choice.layer, true),
       beside = twin.order.length
         ? (position) => twin.columns.get(position) ?? []
         : (position) => drawn(columns.get(position) ?? [], position, units),
@@ -165,7 +153,7 @@ export class Experts extends StepPicture {
           ? tr` Over all layers ${bytes(read)} of ${bytes(dense)} of experts were read.`
           : "",
       share = percent(all / Math.max(1, units));
-    return tr`Layer ${this.layer}: ${box.length} tokens together use ${all} of ${units} experts (${share}), ${each} \
+    return tr`Layer ${this.choice.layer}: ${box.length} tokens together use ${all} of ${units} experts (${share}), ${each} \
 each.${weights}`;
   }
 }

@@ -1,8 +1,7 @@
 // Named numbers of the method, one small curve each, with the value at the cursor.
 
-import { number } from "../player/codec.js";
 import { curve, el, pool, set, setText, svg, timeline } from "../player/dom.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "Numbers of the method, as recorded", place: 180, needs: ["facts"] };
 

@@ -2,10 +2,8 @@
 // they disagree stands out. Below, the whole answer with what an end mark cuts off.
 
 import { CHIP, StepPicture } from "../player/drawing.js";
-import { against, percent } from "../player/shares.js";
-import { Sliding, short, unknown } from "../player/sliding.js";
-import { bars, limit, odd, plan } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { bars, limit, odd, plan, Sliding, short, unknown } from "../player/sliding.js";
+import { against, percent, tr } from "../player/words.js";
 
 export const view = { title: "A trained filter says what is final", place: 54, needs: ["filtering"] };
 

@@ -1,10 +1,8 @@
 // Floors of a guess, from below: tokens with a bracket over a run of them, the vector of that run, what the encoder
 // looks at from there, and the ranking that comes of the state that it predicts.
 
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture, widthOf } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { many, percent, tr } from "../player/words.js";
 
 const LINE = 26, // of a ranking
   SHOWN = 3,

@@ -1,11 +1,10 @@
 // The panel for forks: what a person changes at the cursor, sent as one request; the server runs the method again up to
 // there and goes on.
 
-import { glyphs } from "../player/codec.js";
 import { dock, SHEET, WIDE } from "../player/dock.js";
 import { el, select } from "../player/dom.js";
 import { host } from "../player/fork.js";
-import { tr } from "../player/words.js";
+import { glyphs, tr } from "../player/words.js";
 import { actionsOf, FREE, likelyAt, paramField, placesOf, rowLine, settings } from "./forkrows.js";
 
 const SLOTS = 4;

@@ -3,7 +3,7 @@
 
 import { el, select } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
-import { share } from "./details.js";
+import { share } from "./picking.js";
 
 export const FREE = tr`type a text …`;
 

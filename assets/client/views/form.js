@@ -1,13 +1,10 @@
 // An answer as a form: words printed in it before the first forward, fields that fill in any order, each with the
 // forward that wrote it. Below, how far one by one would have come.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, StepPicture, widthOf } from "../player/drawing.js";
 import { pictureOf } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, many, percent, tr } from "../player/words.js";
 
 export const view = { title: "A form that fills", place: 55, needs: ["form"] };
 
@@ -43,18 +40,13 @@ export class Form extends StepPicture {
     this.theta.show(form?.threshold ?? 0, any, said);
   }
 
-  #photo() {
-    const pixels = this.run.steps[0]?.vision?.pixels;
-    if (pixels && this.drawn !== pixels) Object.assign(this, { drawn: pixels, url: pictureOf(pixels) });
-    return pixels ? SIDE : 0;
-  }
-
   draw(form) {
     const { run, width, t } = this,
       printed = new Set(form.printed),
       board = run.board(t),
       wide = width >= 640,
-      side = this.#photo(),
+      pixels = run.steps[0]?.vision?.pixels,
+      side = pixels ? SIDE : 0,
       left = side && wide ? side + 24 : 0,
       top = HEAD + (side && !wide ? SIDE + 8 : 0),
       cells = items(board, run.prompt.length, printed, run.eos),
@@ -71,9 +63,9 @@ export class Form extends StepPicture {
       if (!cell.printed && cell.step !== null) labels.push([cell.x, cell.y - 4, "middle", cell.step + 1]);
     }
     const drawn = this.chips(this.cells, words, 200),
-      photo = { x: 0, y: HEAD, width: SIDE, height: SIDE, href: this.url, style: "image-rendering:pixelated" };
+      photo = { x: 0, y: HEAD, width: SIDE, height: SIDE, style: "image-rendering:pixelated" };
     this.paint(foot + RACE, labels, {
-      photo: side ? [["image", photo]] : [],
+      photo: pixels ? [["image", { ...photo, href: pictureOf(pixels) }]] : [],
       fields: blanks.map(({ x, y, w }) => ["path", { class: "dx-blank", d: `M${x - w / 2},${y + CHIP - 3}h${w}` }]),
       ghost: this.#race(fields, foot, labels),
     });

@@ -1,11 +1,10 @@
 // A search over partial solutions: its tree with the best way thick, the open ones in order, and what the same tokens
 // would be as whole solutions.
 
-import { cut, glyphs, number } from "../player/codec.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
-import { tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { cut, glyphs, number, tr } from "../player/words.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
@@ -47,7 +46,7 @@ export class Frontier extends StepPicture {
   none = tr`Nothing is open.`;
 
   #text({ tokens }) {
-    return glyphs(tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join(""), 80);
+    return glyphs(this.spelled(tokens), 80);
   }
 
   draw(_, step) {

@@ -2,14 +2,10 @@
 // the drafter's own output. Above each row its guesses; below how often the first was right, and how much of the
 // target's vocabulary can be guessed.
 
-import { cut, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, render, StepPicture, widthOf } from "../player/drawing.js";
 import { below, depthsOf, pathOf, rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { rightOf, tally } from "./onepass.js";
-import { R, states, tower } from "./targetstates.js";
+import { cut, many, number, percent, tr } from "../player/words.js";
+import { R, rightOf, states, tally, tower } from "./onepass.js";
 
 export const view = { title: "Three layers of the target, then its own outputs", place: 61, needs: ["fused"] };
 

@@ -3,11 +3,10 @@
 // last true state and ranks the next token. The bracket then slides on by one.
 
 import { unpack } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { below, pathOf, rankedAt, rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 import { Floors } from "./floors.js";
 
 export const view = { title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };

@@ -1,10 +1,9 @@
 // Work on devices and workers over time, or memory by address where none has seconds, the rounds around the cursor;
 // modelled intervals are outlined, measured ones are solid.
 
-import { bytes, seconds } from "../player/codec.js";
 import { el, frame, setText, svg } from "../player/dom.js";
-import { render } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { Parts, render } from "../player/drawing.js";
+import { bytes, seconds, tr, translated } from "../player/words.js";
 
 export const view = { title: "Devices and workers", place: 130, needs: ["intervals"] };
 
@@ -14,17 +13,16 @@ const ROW = 26,
   BEFORE = 5,
   AFTER = 2;
 
-export class Gantt {
-  load(run, dom) {
-    Object.assign(this, { run, wide: 720, t: 0 });
-    this.names = svg("g");
-    this.bars = svg("g");
-    const look = { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` };
-    this.picture = svg("svg", look, this.names, this.bars);
-    this.foot = el("p", "dx-readout");
-    dom.append(el("div", "dx-scroll", this.picture), this.foot);
-    this.grow();
-  }
+const LOOK = { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` };
+
+export class Gantt extends Parts {
+  wide = 720;
+  t = 0;
+  names = svg("g");
+  bars = svg("g");
+  picture = svg("svg", LOOK, this.names, this.bars);
+  scroll = this.below(el("div", "dx-scroll", this.picture));
+  foot = this.below(el("p", "dx-readout"));
 
   /** The intervals of a step in the unit that is drawn. */
   #of(step) {

@@ -1,12 +1,10 @@
 // A ghost: beside what a run has come to, on the same axis, what its baseline has by then. Here tokens by model calls,
 // where the baseline writes one token with each call; that is known without running it, and said so.
 
-import { number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { set, svg } from "../player/dom.js";
 import { MIDDLE, render, write } from "../player/drawing.js";
-import { tr } from "../player/words.js";
-import { ticks } from "./ticks.js";
+import { ticks } from "../player/layout.js";
+import { many, number, tr } from "../player/words.js";
 
 const LINE = 22; // a row
 const H = 16; // a bar

@@ -1,10 +1,8 @@
 // What a run has come to, in one line: its tokens, its model calls, its time. Each number opens its receipt.
 
-import { number, seconds } from "../player/codec.js";
-import { besides, COUNTED, many } from "../player/counted.js";
 import { el, setText } from "../player/dom.js";
 import { lost, numbers, receipt } from "../player/receipt.js";
-import { tr } from "../player/words.js";
+import { besides, COUNTED, many, number, seconds, tr } from "../player/words.js";
 import { figure } from "./receipt.js";
 
 export const view = { title: "", place: 10, needs: [] };

@@ -1,9 +1,8 @@
 // Hindsight of a finished run: since when each final token had been the top guess, against the step that wrote it.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, legend, set, setText, svg, timeline } from "../player/dom.js";
 import { levelOf, ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { glyphs, number, tr } from "../player/words.js";
 
 export const view = {
   title: "Hindsight: decodable before it was written",

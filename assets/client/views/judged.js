@@ -4,9 +4,8 @@
 
 import { el, legend } from "../player/dom.js";
 import { CHIP, comeIn, MIDDLE, StepPicture } from "../player/drawing.js";
-import { fine as percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { fine as percent, tr } from "../player/words.js";
 
 export const view = { title: "Judged drafts", place: 119, needs: ["judged"] };
 
@@ -53,12 +52,8 @@ export class Judged extends StepPicture {
   layers = ["alone", "standard", "bars", "line", "cells", "axis", "across", "dots"];
   sliding = new Sliding(this, "judged.delta", "δ", tr`The judge's threshold`);
   none = tr`Nothing was drafted in this step.`;
-
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    const key = Object.values(FATES).map(([state, words]) => legend(context.theme, state, words));
-    dom.append((this.key = el("div", "dx-legend", ...key)));
-  }
+  legend = this.below(el("div", "dx-legend"));
+  keys = (theme) => Object.values(FATES).map(([state, words]) => legend(theme, state, words));
 
   told(step) {
     return step.judged ? rowsOf(step) : null;
@@ -69,7 +64,7 @@ export class Judged extends StepPicture {
       said = tr`${kept(fates)} of ${fates.length} stay`;
     this.sliding.show(step?.judged?.delta ?? 0, Boolean(rows), said);
     const seen = new Set(fates);
-    Object.keys(FATES).forEach((fate, i) => (this.key.children[i].hidden = !seen.has(fate)));
+    Object.keys(FATES).forEach((fate, i) => (this.legend.children[i].hidden = !seen.has(fate)));
   }
 
   draw(rows, step, next) {

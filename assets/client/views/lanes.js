@@ -1,11 +1,11 @@
 // Heat strips: steps from left to right, positions from top to bottom, one strip for the chosen score; commits are
 // marked on it.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { along, el, set, setText, timeline } from "../player/dom.js";
+import { scoreControls } from "../player/sliding.js";
 import { levelOf, ramp, rgbOf } from "../player/theme.js";
-import { tr } from "../player/words.js";
-import { scoreControls } from "./dial.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 

@@ -2,12 +2,11 @@
 // drafted place, and the mixed ones that decide. The strength can be moved, and the recorded step decides again; what
 // came behind it would have been another text.
 
-import { cut, glyphs, number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, frame, set, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { fine as percent } from "../player/shares.js";
 import { unknown } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, number, fine as percent, tr } from "../player/words.js";
 
 const SHOWN = 7, // candidates that have a column
   W = 92,

@@ -3,10 +3,8 @@
 
 import { set } from "../player/dom.js";
 import { CHIP, StepPicture } from "../player/drawing.js";
-import { against, percent } from "../player/shares.js";
-import { Sliding, short, unknown } from "../player/sliding.js";
-import { bars, odd, plan } from "../player/strips.js";
-import { tr } from "../player/words.js";
+import { bars, odd, plan, Sliding, short, unknown } from "../player/sliding.js";
+import { against, percent, tr } from "../player/words.js";
 
 export const view = { title: "Neighbours of a confident token follow", place: 58, needs: ["leaps"] };
 

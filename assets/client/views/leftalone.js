@@ -2,12 +2,9 @@
 // confidence stands, and where the answer is sure enough the text is cut off. What the other one still writes is what
 // was saved.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { MIDDLE, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { cut, glyphs, many, percent, tr } from "../player/words.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
@@ -72,12 +69,11 @@ export class LeftAlone extends StepPicture {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs: done, stop } = this.#done(this.t),
-      ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
-      text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
+      text = this.spelled(run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? [])), // of the whole run left alone
       { height, labels, ...layers } = layout({
         own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
         alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
-        longest: this.#longest(),
+        longest: this.whole(({ length }) => this.#longest(length)),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done,
         stop,
@@ -87,13 +83,9 @@ export class LeftAlone extends StepPicture {
     return done.at(-1)?.at === own.length - 1 ? tabs.slice(-1) : [];
   }
 
-  /** The longer text of the whole run, in characters. */
-  #longest() {
-    if (this.sought !== this.run.length) {
-      const { own, alone } = this.#both(this.run.length);
-      Object.assign(this, { sought: this.run.length, longest: Math.max(own.join("").length, alone.join("").length) });
-    }
-    return this.longest;
+  /** The longer text up to step t, in characters. */
+  #longest(t) {
+    return Math.max(...Object.values(this.#both(t)).map((texts) => texts.join("").length));
   }
 
   sentence(_told, _step, t) {

@@ -3,10 +3,9 @@
 // its probability, with the next best ones; on top what was written. What stands behind the first refused guess was
 // never looked at.
 
-import { many } from "../player/counted.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 import { emitted, guesses, refused, ways } from "./onepass.js";
 
 export const view = { title: "A block filled in one pass", place: 62, needs: ["maskblock"] };

@@ -3,10 +3,10 @@
 // one call ago, the test of each guess, and the guesses for the next call. Without colours the shade is the code's
 // number, and the grid stands alone.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, pool, set, setText, sizeCanvas } from "../player/dom.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 import { GuessWindow } from "./mediawindow.js";
 
 export const view = { title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
@@ -22,12 +22,8 @@ const ROOM = 336, // pixels that a picture takes if it can
 const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
 export class Media extends GuessWindow {
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    this.panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
-    this.picture.before(this.panels);
-    this.grow();
-  }
+  panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
+  above = [this.panels];
 
   grow() {
     const codes = this.run.steps.flatMap(({ media }) => (media ? [unpack(media.codes).values] : []));

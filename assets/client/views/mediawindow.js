@@ -4,8 +4,7 @@
 import { unpack } from "../player/codec.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { percent, tr } from "../player/words.js";
 
 const LEFT = 262, // of the columns
   TILE = 24,

@@ -1,22 +1,18 @@
 // What the method remembers: the entries touched last, newest on top, with the tokens expected behind each key and how
 // sure it is of them.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
-import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { Parts, render } from "../player/drawing.js";
+import { glyphs, number, tr } from "../player/words.js";
 
 export const view = { title: "Memory", place: 140, needs: ["memory"] };
 
 const SHOWN = 24;
 
-export class Memory {
-  load(run, dom, context) {
-    Object.assign(this, { run, context });
-    this.say = el("p", "dx-readout");
-    this.list = el("div", "dx-memory");
-    dom.append(this.say, el("div", "dx-scroll", this.list));
-  }
+export class Memory extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  list = el("div", "dx-memory");
+  scroll = this.below(el("div", "dx-scroll", this.list));
 
   /** Entries as they stand after step t, the last touched first, each with the step that touched it. */
   #entries(t) {

@@ -1,19 +1,15 @@
 // What the model would have said next: the most likely tokens at the place that was written in this step.
 
-import { glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
-import { tr } from "../player/words.js";
-import { bars } from "./details.js";
+import { Parts } from "../player/drawing.js";
+import { glyphs, tr } from "../player/words.js";
+import { bars } from "./picking.js";
 
 export const view = { title: "The next token, and what else it could be", place: 168, needs: ["candidates+growing"] };
 
-export class Next {
-  load(run, dom, context) {
-    Object.assign(this, { run, context });
-    this.say = el("p", "dx-readout");
-    this.list = el("ol", { class: "dx-bars dx-next", "aria-label": tr`Most likely tokens` });
-    dom.append(this.say, this.list);
-  }
+export class Next extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  list = this.below(el("ol", { class: "dx-bars dx-next", "aria-label": tr`Most likely tokens` }));
 
   show(t, hurry) {
     if (hurry) return;

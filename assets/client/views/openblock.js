@@ -2,8 +2,7 @@
 // each how likely it was when it was written; over a mask how likely its best guess is.
 
 import { render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { percent, tr } from "../player/words.js";
 
 export const view = { title: "The block that is being filled", place: 152, needs: ["openblock"] };
 

@@ -2,13 +2,24 @@
 // prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
 // those of the decoder without a cache have moved.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
-import { columnsOf, layout, MAP, NET } from "./operatorslayout.js";
+import { fine, glyphs, number, tr } from "../player/words.js";
+import {
+  columnsOf,
+  differ,
+  layout,
+  left,
+  MAP,
+  mapsOf,
+  NET,
+  paint,
+  pictured,
+  ROLES,
+  textsOf,
+  timesOf,
+  width,
+} from "./operatormaps.js";
 
 export const view = { title: "Attention operator G of every layer and head", place: 121, needs: ["operators"] };
 
@@ -22,19 +33,16 @@ const ARROW = "stroke:var(--span-fed);stroke-width:2;fill:none;opacity:1";
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
 export class Operators extends StepPicture {
-  load(run, dom, context) {
-    this.strips = ROLES.map(() => {
-      const name = el("span"),
-        stamp = el("b", { style: STAMP }, tr`frozen`),
-        canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
-        layers = el("div", { style: "position:relative;height:20px" }),
-        node = el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas);
-      return { name, stamp, canvas, layers, node };
-    });
-    const key = el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`);
-    const layers = ["nets", "keeps", "maps", "tokens", "times"];
-    this.begin(run, dom, context, layers, ...this.strips.map(({ node }) => node), key);
-  }
+  layers = ["nets", "keeps", "maps", "tokens", "times"];
+  strips = ROLES.map(() => {
+    const name = el("span"),
+      stamp = el("b", { style: STAMP }, tr`frozen`),
+      canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
+      layers = el("div", { style: "position:relative;height:20px" }),
+      node = this.below(el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas));
+    return { name, stamp, canvas, layers, node };
+  });
+  key = this.below(el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`));
 
   also() {
     ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, this.t, role), this.strips[i], i));
@@ -53,7 +61,8 @@ export class Operators extends StepPicture {
     const { run, t } = this,
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
-      which = this.#furthest(),
+      far = this.whole(() => mapsOf(run, run.length, ROLES[1])?.far ?? [0]),
+      which = far.indexOf(Math.max(...far)), // the head whose G moves most without a cache
       { heads } = mapsOf(run, run.length, ROLES[0]) ?? { heads: 1 },
       where = tr`layer ${Math.floor(which / heads) + 1}, head ${(which % heads) + 1}`,
       texts = textsOf(run, t),
@@ -93,14 +102,6 @@ export class Operators extends StepPicture {
     render(this.keeps, keeps, (d) => ["path", { d, style: "stroke:var(--accent);stroke-width:4;opacity:1" }]);
     const map = { width: MAP, height: MAP, style: "image-rendering:pixelated" };
     render(this.maps, maps, (one) => ["image", { ...map, ...one }]);
-  }
-
-  /** The head whose G moves most without a cache, over the run as far as it goes. */
-  #furthest() {
-    if (this.sought === this.run.length) return this.most;
-    const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
-    Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
-    return this.most;
   }
 
   #title(own, held, at, narrow) {

@@ -1,10 +1,10 @@
 // Where the guesses of a draft tree come from: a line for each source with its tokens as cells, and a thread from each
 // cell to the node that it became. It stands left of the tree, above it where the room is narrow.
 
-import { cut, glyphs } from "../player/codec.js";
 import { el, svg } from "../player/dom.js";
 import { MIDDLE, render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { depthsOf } from "../player/rounds.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const H = 24; // of a cell
 export const LINE = 29;
@@ -83,9 +83,8 @@ export class Origins {
    * tree that they are in. */
   aligned({ guessed_from: all = [], parents }) {
     this.away = document.documentElement.hasAttribute("data-tight"); // of a lecture: there is room for the tree alone
-    const depths = [];
-    for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
-    const copies = all.filter(({ kind }) => kind !== "model");
+    const depths = depthsOf(parents),
+      copies = all.filter(({ kind }) => kind !== "model");
     this.above =
       !this.away &&
       copies.length > 0 &&

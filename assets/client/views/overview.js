@@ -1,12 +1,12 @@
 // A whole decode at a glance: steps down, positions across, coloured by a score, what is written marked. A dashed stair
 // is the same text one by one.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
+import { scoreControls } from "../player/sliding.js";
 import { StepMap } from "../player/stepmap.js";
 import { levelOf, ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
-import { scoreControls } from "./dial.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "All steps at once", place: 161, needs: ["masked"] };
 
@@ -15,9 +15,7 @@ const NUMBER = 34; // pixels that a number needs
 export class Overview extends StepMap {
   load(run, dom, context) {
     this.from = run.prompt.length;
-    this.controls = el("div", "dx-controls");
-    this.begin(run, dom, context, this.controls);
-    this.grow();
+    super.load(run, dom, context);
   }
 
   grow() {

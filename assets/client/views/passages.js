@@ -1,10 +1,9 @@
 // A long prompt as a strip: passages by their score, those that were retrieved lit; below the tokens of a step under
 // three opinions: the whole prompt, the retrieved part, and the first moved towards the second.
 
-import { cut, glyphs, number } from "../player/codec.js";
 import { el, frame, legend, setText, svg } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, number, tr } from "../player/words.js";
 import { Leaning } from "./leaning.js";
 
 export const view = { title: "Passages that were retrieved", place: 114, needs: ["opinions"] };

@@ -2,10 +2,9 @@
 // what it answers, and whether that is right. The first flag may end the race, which a line across all lanes says; a
 // second one is where the last lane ends, for which a vote would wait.
 
-import { cut, glyphs } from "../player/codec.js";
 import { LETTER, render, StepPicture } from "../player/drawing.js";
-import { tr } from "../player/words.js";
-import { answerOf, marked } from "./plainly.js";
+import { cut, glyphs, tr } from "../player/words.js";
+import { answerOf, marked } from "./asked.js";
 
 export const view = { title: "Paths side by side", place: 158, needs: ["branches"] };
 
@@ -17,12 +16,6 @@ const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: 
 
 export class Lines extends StepPicture {
   layers = ["after", "lanes", "finish", "flags"];
-
-  load(run, dom, context) {
-    this.dom = dom;
-    super.load(run, dom, context);
-    this.grow();
-  }
 
   /** Hidden where no branch goes on from one step to another: these are no paths. */
   grow() {
@@ -76,12 +69,8 @@ export class Lines extends StepPicture {
     return path.ended ? "ended" : path.fate === "alive" ? "alive" : "stopped";
   }
 
-  #text({ tokens }) {
-    return tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join("");
-  }
-
   #lane(path, won, x, y, row) {
-    const words = this.#text(path),
+    const words = this.spelled(path.tokens),
       end = x(path.length),
       room = Math.floor((end - LEFT - 8) / LETTER),
       shown = row > 14 && room > 0 && path.length ? cut(glyphs(words.slice(-Math.max(1, room)), 999), room) : "",
@@ -99,7 +88,7 @@ export class Lines extends StepPicture {
     const kind = this.#kind(path, won);
     if (kind === "alive") return null;
     const voted = vote?.answers[vote.of[vote.voters.indexOf(path.id)]] ?? "",
-      text = this.#text(path),
+      text = this.spelled(path.tokens),
       [answer, right] = answerOf(this.run, voted || text),
       sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
     return {

@@ -1,14 +1,10 @@
 // Code as it is written, with the entropy of each token under it. Where that reaches the threshold, the best few tokens
 // are continued a little, each as a row, and the first token of the likeliest row is written.
 
-import { prose } from "../player/codec.js";
-import { many } from "../player/counted.js";
-import { set } from "../player/dom.js";
+import { svg } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
-import { onLines } from "./onlines.js";
+import { cut, many, percent, prose, tr } from "../player/words.js";
 
 export const view = { title: "Greedy, with pauses to look ahead", place: 65, needs: ["pause"] };
 
@@ -25,15 +21,11 @@ const futures = ({ pause }) =>
   (pause?.futures ?? []).map((tokens, i) => ({ tokens, p: pause.p[i], mean: pause.mean[i], won: i === pause.chosen }));
 
 export class Pauses extends StepPicture {
-  layers = ["bars", "lines", "code", "fan", "scores", "tokens"];
+  code = svg("g", "dx-code");
+  layers = ["bars", "lines", this.code, "fan", "scores", "tokens"];
   none = tr`No decision was recorded in this step.`;
   sliding = new Sliding(this, "pause.threshold", "τ", tr`Entropy at which decoding pauses`, [0, 6, 0.05]);
   pauses = ({ step, paused }) => this.sliding.decided(paused, step + 1);
-
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    set(this.code, "dx-code");
-  }
 
   /** The tokens up to step t. */
   #written(t) {
@@ -199,4 +191,20 @@ function titleOf(rows, at, now, roomy) {
   if (!now) return tr`No pause here. The last one, step ${at}:`;
   if (!roomy) return tr`Unsure: ${rows.length} futures are tried`;
   return tr`Unsure, so ${rows.length} futures are tried: the likeliest gives the next token`;
+}
+
+/** Tokens on lines of at most `most` letters: [{i, line, from, text}]; a line break is a letter at the end of its
+ * line. */
+export function onLines(texts, most) {
+  let line = 0,
+    from = 0;
+  return texts.map((text, i) => {
+    const [head, ...rest] = text.split("\n"),
+      shown = rest.length ? `${head}↵` : head;
+    if (from && from + shown.length > most) [line, from] = [line + 1, 0];
+    const cell = { i, line, from, text: cut(shown, most) };
+    from += shown.length;
+    if (rest.length) [line, from] = [line + rest.length, rest.at(-1).length];
+    return cell;
+  });
 }

@@ -2,10 +2,9 @@
 // each answer below its grid; dashed: cross-attention of the token that is written. Phases: encode, cross_kv, prefill,
 // decode, each of a layer; and the token that was written.
 
-import { bytes, cut, glyphs, prose, seconds, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { LETTER, render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr, translated } from "../player/words.js";
+import { bytes, cut, glyphs, percent, prose, seconds, tr, translated } from "../player/words.js";
 
 export const view = { title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
 
@@ -48,11 +47,6 @@ export class Phases extends StepPicture {
   layers = ["grids", "arcs", "bars", "input"];
   early = true;
   told = () => this.sides.length > 0;
-
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    this.grow();
-  }
 
   grow() {
     this.sides = sides(this.run.steps);

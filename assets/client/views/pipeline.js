@@ -2,15 +2,11 @@
 // machine, this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own
 // size.
 
-import { seconds } from "../player/codec.js";
 import { el, select, setText } from "../player/dom.js";
-import { MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
-import { DEVICES, median } from "./costs.js";
-import { Dial, formula, size } from "./dial.js";
-import { durations, flow, SIDES, step3, turn } from "./stages.js";
+import { MIDDLE, option, render, StepPicture } from "../player/drawing.js";
+import { Dial, formula, size } from "../player/sliding.js";
+import { percent, seconds, tr, translated } from "../player/words.js";
+import { DEVICES, durations, flow, median, SIDES, step3, turn } from "./stages.js";
 
 export const view = { title: "Attention and FFN on separate workers", place: 82, needs: ["intervals.microbatch"] };
 
@@ -18,37 +14,49 @@ const ROW = 26,
   HEAD = 22,
   PANEL = HEAD + 2 * ROW + 20,
   SHOWN = 4, // layers of the large model that are drawn
-  FAR = 1.15; // times as long as modelled: the model does not hold
-
-export class Pipeline extends StepPicture {
-  layers = ["ground", "bars"];
-  none = tr`Nothing was timed in this step.`;
-
-  load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.device = DEVICES[0];
-    this.count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => {
-      this.moved = true;
-      again();
-    });
-    const devices = DEVICES.map(({ name }) => [name, name]);
-    this.length = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
-    this.batch = new Dial(tr`Batch`, [5, 13, 1], 2, 2048, (n) => tr`${size(n)} sequences in a microbatch`, again);
-    const chosen = select(tr`Device`, devices, devices[0][0], (name) => {
-      this.device = DEVICES.find((one) => one.name === name);
-      again();
-    });
-    const fold = formula(tr`Each side and each link takes one microbatch after the other; attention of a layer \
+  FAR = 1.15, // times as long as modelled: the model does not hold
+  NAMES = DEVICES.map(({ name }) => [name, name]);
+const FORMULA = tr`Each side and each link takes one microbatch after the other; attention of a layer \
 starts when the layer before has returned. For this run: the middle time of its \
 parts, and the fastest way to the experts for both ways. At Step-3's size, 16 \
 devices a side, b sequences in a microbatch: attention = b / 16 · (max(operations / \
 F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / \
 (16 · W)), links = b · 7168 bytes out and twice that back over two servers' \
-networks.`);
-    this.all = el("p", "dx-readout");
-    const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
-    this.begin(run, dom, context, this.layers, controls, fold, this.all);
-    this.grow();
+networks.`;
+
+export class Pipeline extends StepPicture {
+  layers = ["ground", "bars"];
+  none = tr`Nothing was timed in this step.`;
+
+  device = DEVICES[0];
+  count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => this.#set({ moved: true }));
+  chosen = select(tr`Device`, NAMES, NAMES[0][0], (chosen) =>
+    this.#set({ device: DEVICES.find(({ name }) => name === chosen) }),
+  );
+  length = new Dial(
+    tr`Context`,
+    [10, 20, 1],
+    2,
+    8192,
+    (n) => tr`${size(n)} tokens`,
+    () => this.#set({}),
+  );
+  batch = new Dial(
+    tr`Batch`,
+    [5, 13, 1],
+    2,
+    2048,
+    (n) => tr`${size(n)} sequences in a microbatch`,
+    () => this.#set({}),
+  );
+  row = this.below(el("p", "dx-sliding", this.count.dom, this.chosen, this.length.dom, this.batch.dom));
+  fold = this.below(formula(FORMULA));
+  all = this.below(el("p", "dx-readout"));
+
+  /** What a person set. */
+  #set(change) {
+    Object.assign(this, change);
+    this.show(this.t);
   }
 
   grow() {
@@ -134,13 +142,13 @@ a token every ${seconds(large.long)}`,
     const ground = { x: left, height: ROW - 4, style: "fill:var(--muted);opacity:.16;stroke:none" };
     render(this.ground, grounds, (box) => ["rect", { ...ground, ...box }]);
     render(this.bars, bars, ({ side, microbatch, layer, x, y, w, start, end }) => {
-      const option = `var(--option${(microbatch - 1) % OPTIONS}`,
+      const n = microbatch - 1,
         where = tr`microbatch ${microbatch}, layer ${layer}`;
       return [
         { transform: `translate(${x},${y})` },
         ["title", {}, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`],
-        ["rect", { height: ROW - 4, width: Math.max(w - 0.6, 0.6), style: `fill:${option}-fill);stroke:none` }],
-        ["text", { ...MIDDLE, y: 16, x: w / 2, style: `fill:${option}-text)` }, w > 16 ? String(layer) : ""],
+        ["rect", { height: ROW - 4, width: Math.max(w - 0.6, 0.6), style: `fill:${option(n)};stroke:none` }],
+        ["text", { ...MIDDLE, y: 16, x: w / 2, style: `fill:${option(n, "text")}` }, w > 16 ? String(layer) : ""],
       ];
     });
     this.frame(panels.length * PANEL + 12, labels);

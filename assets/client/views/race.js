@@ -1,11 +1,10 @@
 // The race: one lane for each run on the common clock, and, frozen at a budget, a table of what each run has by then.
 
 import { UNITS } from "../player/clock.js";
-import { many } from "../player/counted.js";
 import { along, el, pool, set, setText, svg } from "../player/dom.js";
 import { nameOf } from "../player/field.js";
 import { remember, remembered } from "../player/remember.js";
-import { tr, translated } from "../player/words.js";
+import { many, tr, translated } from "../player/words.js";
 import { amount, below, NOT, SLACK, standings, untimed, WORDS } from "./standings.js";
 
 export const view = { title: "Race", place: "toolbar", needs: [] };

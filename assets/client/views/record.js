@@ -1,10 +1,9 @@
 // What a method tells of its own, where no view is made for it: numbers with their course over the steps, lists as a
 // table with bars, arrays as shades. Units come from the header; tokens are shown as their text.
 
-import { bytes, glyphs, number, seconds, unpack } from "../player/codec.js";
-import { el, set, svg } from "../player/dom.js";
-import { rowOf } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { unpack } from "../player/codec.js";
+import { el, rowOf, set, svg } from "../player/dom.js";
+import { bytes, glyphs, number, seconds, tr } from "../player/words.js";
 
 const ROWS = 40, // of a table
   MOST = 12, // columns of a table

@@ -1,13 +1,11 @@
 // One forward that reads a draft twice: the rows that were fed, part by part; below each drafted token what the first
 // reading, the second one and their mixture say of it. Whom the second reading rescued is outlined.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
 import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 
 export const view = { title: "The draft, read twice", place: 43, needs: ["reflection"] };
 
@@ -38,12 +36,12 @@ export class Reflected extends StepPicture {
   layers = ["strip", "bars", "cells"];
   none = tr`No draft was made in this step.`;
   entrance = { transform: "translateY(12px)", opacity: 0 };
+  legend = this.below(el("div", "dx-legend"));
   sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
 
-  load(run, dom, context) {
-    const key = OPINIONS.map(([, state, words]) => legend(context.theme, state, words)),
-      rescue = el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`);
-    this.begin(run, dom, context, this.layers, el("div", "dx-legend", ...key, rescue), this.sliding.dom);
+  keys(theme) {
+    const rescue = el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`);
+    return [...OPINIONS.map(([, state, words]) => legend(theme, state, words)), rescue];
   }
 
   /** What became of each drafted token. */

@@ -1,10 +1,8 @@
 // What a store of n-grams held after the suffixes of one call: for each suffix along the path that was kept the
 // distribution that was remembered, and what became of the tokens that were drawn from it.
 
-import { cut } from "../player/codec.js";
 import { render } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, percent, tr } from "../player/words.js";
 
 const CARD = 214,
   APART = 236, // from one card to the next

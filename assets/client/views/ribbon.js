@@ -1,9 +1,7 @@
 // Which option ran at each step, and the quantity that decided, with the threshold it was compared with.
 
-import { number } from "../player/codec.js";
-import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
-import { swatch } from "../player/drawing.js";
-import { tr, translated } from "../player/words.js";
+import { curve, el, set, setText, svg, swatch, timeline } from "../player/dom.js";
+import { number, tr, translated } from "../player/words.js";
 
 export const view = { title: "Decision at each step", place: 150, needs: ["choice"] };
 

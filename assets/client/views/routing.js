@@ -1,9 +1,10 @@
 // Experts or layers used in this step: one row for each layer, one column for each unit, shade by summed weight.
 
-import { number, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
+import { Parts } from "../player/drawing.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { number, tr } from "../player/words.js";
 
 export const view = { title: "Routing", place: 200, needs: ["routing"] };
 
@@ -29,13 +30,10 @@ function tally(entries) {
   return { layers, units, cells };
 }
 
-export class Routing {
-  load(run, dom, context) {
-    Object.assign(this, { run, context });
-    this.say = el("p", "dx-readout");
-    this.table = el("table", "dx-grid");
-    dom.append(this.say, el("div", "dx-scroll", this.table));
-  }
+export class Routing extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  table = el("table", "dx-grid");
+  scroll = this.below(el("div", "dx-scroll", this.table));
 
   #entries(t) {
     return (this.run.steps[t - 1]?.routing ?? []).filter(({ kind }) => kind === "expert" || kind === "layer");

@@ -2,10 +2,8 @@
 // was drafted after, tokens of one model call in one piece. Beside each band the calls that it took; below, what the
 // store held after the suffixes of this call.
 
-import { number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { many, number, tr } from "../player/words.js";
 import { heightOf, remembered } from "./remembered.js";
 
 export const view = { title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };

@@ -1,10 +1,11 @@
 // A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a
 // gauge with the threshold, the switch to the heavy reader, and what that reads.
-import { cut, glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, setText, svg } from "../player/dom.js";
+import { Parts } from "../player/drawing.js";
 import { fill } from "../player/pixels.js";
 import { short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, tr } from "../player/words.js";
 
 export const view = { title: "The scene and who reads it", place: 17, needs: ["scene"] };
 
@@ -55,23 +56,14 @@ function readingOf(drawn, w, y, { source, text: said, confidence, S, L, C, chose
   return y + ROW;
 }
 
-export class Scene {
-  load(run, dom) {
-    Object.assign(this, { run, width: 640 });
-    this.say = el("p", "dx-readout");
-    this.canvas = el("canvas", { role: "img", style: LOOK });
-    this.chips = el("p", { style: "display:flex;flex-wrap:wrap;gap:4px;margin:0 0 6px" });
-    this.caption = el("p", { style: "margin:6px 0;min-height:1.5em" });
-    this.svg = svg("svg", { role: "img", style: "display:block;max-width:100%" });
-    const seen = el("div", { style: `flex:1 1 300px;max-width:${MOST}px;min-width:0` }, this.canvas, this.caption),
-      both = el("div", { style: "display:flex;flex-wrap:wrap;gap:6px 32px" }, seen, this.svg);
-    dom.append(this.chips, both, this.say);
-  }
-
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
-  }
+export class Scene extends Parts {
+  chips = this.below(el("p", { style: "display:flex;flex-wrap:wrap;gap:4px;margin:0 0 6px" }));
+  canvas = el("canvas", { role: "img", style: LOOK });
+  caption = el("p", { style: "margin:6px 0;min-height:1.5em" });
+  seen = el("div", { style: `flex:1 1 300px;max-width:${MOST}px;min-width:0` }, this.canvas, this.caption);
+  svg = svg("svg", { role: "img", style: "display:block;max-width:100%" });
+  both = this.below(el("div", { style: "display:flex;flex-wrap:wrap;gap:6px 32px" }, this.seen, this.svg));
+  say = this.below(el("p", "dx-readout"));
 
   /** The latest of a stage, or of all, after t steps. */
   #scene(t, stage) {

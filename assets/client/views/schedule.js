@@ -1,14 +1,10 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
 // drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
-import { BranchList } from "../player/branchlist.js";
-import { number, seconds } from "../player/codec.js";
-import { el, frame, set, setText, svg } from "../player/dom.js";
-import { MIDDLE, render, swatch } from "../player/drawing.js";
-import { OPTIONS } from "../player/theme.js";
-import { together } from "../player/together.js";
-import { tr, translated } from "../player/words.js";
-import { CacheRows } from "./cacherows.js";
+import { el, frame, set, setText, svg, swatch } from "../player/dom.js";
+import { MIDDLE, option, render } from "../player/drawing.js";
+import { number, seconds, tr, translated } from "../player/words.js";
+import { BranchList, CacheRows, together } from "./schedulerows.js";
 
 export const view = { title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
@@ -76,7 +72,7 @@ export class Schedule {
   }
 
   #fill(kind) {
-    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % OPTIONS}-fill)`;
+    return option(Math.max(0, this.kinds.indexOf(kind)));
   }
 
   resize(width) {

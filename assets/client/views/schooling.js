@@ -2,11 +2,9 @@
 // model calls that this text would have taken with that draft. Any row follows from the text: a round ends at the
 // first choice that the text does not have, or after gamma of them, with a token of the target's own.
 
-import { number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, number, tr } from "../player/words.js";
 
 export const view = {
   title: "The longer it was trained, the longer its guesses hold",

@@ -2,13 +2,11 @@
 // this text has taught, the search tree below them, and what became of the drafts that were taken from it. Beside it
 // the drafts of the same search in the table as it was loaded.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
-import { el, set, setText } from "../player/dom.js";
+import { el, set, setText, svg } from "../player/dom.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { tidy } from "../player/layout.js";
 import { Sliding, short, unknown } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, many, tr } from "../player/words.js";
 import { after, drafts, fates, LINE, lines, shown, successors, trail, why } from "./searched.js";
 
 export const view = { title: "A table that learns, searched for drafts", place: 51, needs: ["table_search"] };
@@ -20,16 +18,12 @@ const NARROW = 900, // a panel without room for bars left of the tree
   TOP = 30;
 
 export class SearchTree extends StepPicture {
-  layers = ["bars", "threads", "circles", "cells", "plain"];
+  threads = svg("g", "dx-threads");
+  plain = svg("g", { opacity: 0.7 });
+  layers = ["bars", this.threads, "circles", "cells", this.plain];
   none = tr`No search in this step.`;
   sliding = new Sliding(this, "table_search.iterations", tr`iterations I`, tr`Iterations of the search`, [0, 1, 1]);
-
-  load(run, dom, context) {
-    this.terms = el("p", "dx-readout");
-    this.begin(run, dom, context, this.layers, this.sliding.dom, this.terms);
-    set(this.threads, "dx-threads");
-    set(this.plain, { opacity: 0.7 });
-  }
+  terms = this.below(el("p", "dx-readout"));
 
   also(search, step) {
     const n = search?.ends.length ?? 0;

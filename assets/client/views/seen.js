@@ -1,11 +1,10 @@
 // A picture that a language model sees, what of it reaches the draft, and the text in the rounds in which it came.
 
-import { bytes, glyphs } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
 import { render } from "../player/drawing.js";
-import { CLASSES } from "../player/firstguesses.js";
+import { CLASSES, counted } from "../player/firstguesses.js";
 import { inOrder } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { bytes, glyphs, tr } from "../player/words.js";
 import { SeenByDraft } from "./seendraft.js";
 
 export const view = { title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
@@ -16,26 +15,22 @@ const GAP = "▢",
 const own = ({ commits }, part) => (commits?.[part] ?? []).filter((_, i) => !OURS.includes(commits.causes[i]));
 
 /** Of the words that rounds with a draft wrote: {class: [guessed by the draft, all]}. */
-export function shares(steps) {
-  const found = { attribute: [0, 0], place: [0, 0], function: [0, 0] };
-  for (const step of steps.filter(({ vision }) => vision?.entries?.text)) {
-    const causes = own(step, "causes");
-    step.vision.kinds.forEach((kind, i) => {
-      if (!found[kind]) return;
-      found[kind][0] += causes[i] === "accepted";
-      found[kind][1]++;
-    });
-  }
-  return found;
-}
+export const shares = (steps) =>
+  counted(
+    steps
+      .filter(({ vision }) => vision?.entries?.text)
+      .flatMap((step) => {
+        const causes = own(step, "causes");
+        return step.vision.kinds.map((kind, i) => ({ kind, right: causes[i] === "accepted" }));
+      }),
+  );
 
 export class Seen extends SeenByDraft {
-  load(run, dom, context) {
-    super.load(run, dom, context);
-    [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
-    this.text = el("p", "dx-seen-text");
-    dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
-  }
+  wrote = el("p", "dx-seen-text");
+  bytes = el("p", "dx-readout");
+  share = el("p", "dx-readout");
+  side = this.below(el("div", "dx-seen-side", this.wrote, this.bytes, this.share));
+  key = this.below(el("p", "dx-readout"));
 
   /** The latest group after t steps, the first step's before any, that has a part. */
   #latest(t, has) {
@@ -73,7 +68,7 @@ export class Seen extends SeenByDraft {
       return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
     });
     const word = ({ token, kind = "" }) => ["span", { "data-kind": kind }, token === null ? GAP : this.#word(token)];
-    render(this.text, inOrder(rounds.filter(({ words }) => words.length)), ({ words, refused, index }) => [
+    render(this.wrote, inOrder(rounds.filter(({ words }) => words.length)), ({ words, refused, index }) => [
       "span",
       { class: "dx-seen-round", "data-now": String(index === t - 1) },
       ["span", {}, ...words.map(word)],

@@ -1,12 +1,11 @@
 // What of a picture reaches a draft: the target keeps a token for each patch; who looks for the draft has a heat map of
 // the patches on the faded picture, and what comes of it stands in the draft's own sequence.
 
-import { glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { set, svg } from "../player/dom.js";
 import { render, StepPicture } from "../player/drawing.js";
-import { paint } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { pictureOf } from "../player/pixels.js";
+import { glyphs, percent, tr } from "../player/words.js";
 
 const WIDE = 760, // of a panel in which the parts stand side by side
   SCENE = 196,
@@ -25,12 +24,9 @@ const LOOKS = {
 
 export class SeenByDraft extends StepPicture {
   early = true;
+  scene = svg("image", PIXELS);
+  layers = [this.scene, "grid", "maps", "strips", "ways"];
   told = () => this.now.scene?.pixels && this.now;
-
-  load(run, dom, context) {
-    this.scene = svg("image", PIXELS);
-    this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways"]);
-  }
 
   /** now: {scene, seen, entries, recalled}: the groups with the pixels and the looks, what the draft keeps, and whether
    * the global vector joins its words. */
@@ -53,11 +49,7 @@ export class SeenByDraft extends StepPicture {
     y.maps = y.target + TILE + 34;
     y.draft = y.maps + (readers.length ? map + 44 : 0);
     const labels = [[0, 14, "start", tr`the picture: ${n} image tokens`]];
-    if (this.pixels !== scene.pixels) {
-      const canvas = document.createElement("canvas");
-      paint(canvas, scene.pixels);
-      Object.assign(this, { pixels: scene.pixels, href: canvas.toDataURL() });
-    }
+    this.href = pictureOf(scene.pixels);
     set(this.scene, { x: 0, y: TOP, width: side, height: side, href: this.href });
     render(this.grid, [this.#grid(rows, columns, 0, TOP, side)]);
     const tiles = [];

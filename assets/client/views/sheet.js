@@ -2,10 +2,10 @@
 // when it comes near, when the clock rests, or before the page is printed. A canvas has pixels once it is painted; on a
 // board of very many cells only near the window, because all of them together would be gigabytes.
 
-import { cut } from "../player/codec.js";
 import { el, pool, sizeCanvas } from "../player/dom.js";
 import { cornerOf } from "../player/layout.js";
 import { OPTIONS } from "../player/theme.js";
+import { cut } from "../player/words.js";
 
 const ROWS = 4; // rows of cells on a canvas
 const NEAR = "80px"; // around the window

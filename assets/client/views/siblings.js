@@ -1,11 +1,10 @@
 // Siblings that are tested one after the other: at each draw what is left of the target's distribution and of the
 // draft's, the token that was drawn, and the number that decided. A refusal takes from both.
 
-import { many } from "../player/counted.js";
 import { el, legend } from "../player/dom.js";
 import { CHIP, LETTER, render, StepPicture } from "../player/drawing.js";
 import { short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 
 export const view = { title: "One draw after the other", place: 46, needs: ["draws"] };
 
@@ -21,24 +20,17 @@ const TOP = 48,
 export class Siblings extends StepPicture {
   none = tr`No sibling was tested in this step.`;
 
-  load(run, dom, context) {
-    this.nodes = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Nodes of this step` });
-    const p = legend(context.theme, "p", tr`left of the target's p`),
-      q = legend(context.theme, "q", tr`left of the draft's q`);
-    this.begin(run, dom, context, ["panels"], el("div", "dx-legend", p, q));
-    this.picture.before(this.nodes);
-  }
-
-  show(t, hurry) {
-    if (t !== this.t) this.chosen = null;
-    super.show(t, hurry);
-  }
+  layers = ["panels"];
+  nodes = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Nodes of this step` });
+  above = [this.nodes];
+  legend = this.below(el("div", "dx-legend"));
+  keys = (theme) => [legend(theme, "p", tr`left of the target's p`), legend(theme, "q", tr`left of the draft's q`)];
 
   told = ({ draws }) => draws?.nodes.length && draws.nodes;
 
   /** The node that a person chose, else the one with the most draws. */
   #at(nodes) {
-    return this.chosen ?? nodes.reduce((best, node, i) => (node.draws.length > nodes[best].draws.length ? i : best), 0);
+    return this.picked ?? nodes.reduce((best, node, i) => (node.draws.length > nodes[best].draws.length ? i : best), 0);
   }
 
   also(nodes) {
@@ -46,7 +38,7 @@ export class Siblings extends StepPicture {
       words = ({ after, draws }) => tr`after ${this.word(after, 10)}: ${draws.length}`;
     this.buttons(
       this.nodes,
-      (nodes ?? []).map((node, i) => [words(node), i === at, () => (this.chosen = i)]),
+      (nodes ?? []).map((node, i) => [words(node), i === at, () => (this.picked = i)]),
     );
   }
 

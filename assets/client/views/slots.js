@@ -1,12 +1,10 @@
 // Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
 
-import { cut, seconds } from "../player/codec.js";
-import { el } from "../player/dom.js";
-import { comeIn, MIDDLE, render, StepPicture, swatch } from "../player/drawing.js";
+import { el, swatch } from "../player/dom.js";
+import { comeIn, MIDDLE, option, render, StepPicture, stroked } from "../player/drawing.js";
 import { Sliding } from "../player/sliding.js";
-import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
+import { cut, seconds, tr, translated } from "../player/words.js";
 import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
 export const view = { title: "Experts known ahead", place: 80, needs: ["requests"] };
@@ -17,32 +15,27 @@ const LEAST = 19, // width of a token, in CSS pixels
   ROW = 17, // of a slot
   ARCS = 44;
 const FULL = 1150; // width for whole sentences
-const line = (colour, width, dash = "none") =>
-  `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 export class Slots extends StepPicture {
   layers = ["cells", "bars", "arcs", "marks"];
   none = tr`No expert in this step.`;
-  sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
 
-  load(run, dom, context) {
-    this.legend = el("div", "dx-legend");
-    const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
-    this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];
-    this.sliding.dom.prepend(...this.turns);
-    super.load(run, dom, context);
-    dom.insertBefore(this.legend, this.picture);
-    this.grow();
-  }
+  named = el("div", "dx-legend");
+  above = [this.named];
+  turns = [
+    el("button", { onclick: () => this.#turn(-1) }, tr`◂ eviction`),
+    el("button", { onclick: () => this.#turn(1) }, tr`eviction ▸`),
+  ];
+  sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1], ...this.turns);
 
   grow() {
     this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
     const names = this.experts.map((name) => swatch(`background:${this.#fill(name)}`, ` ${translated(name)}`));
-    this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
+    this.named.replaceChildren(el("b", {}, tr`Experts`), ...names);
   }
 
   #fill(name, part = "fill") {
-    return `var(--option${Math.max(0, this.experts.indexOf(name)) % OPTIONS}-${part})`;
+    return option(Math.max(0, this.experts.indexOf(name)), part);
   }
 
   #turn(by) {
@@ -51,18 +44,13 @@ export class Slots extends StepPicture {
     this.show(this.t);
   }
 
-  show(t, hurry) {
-    if (t !== this.t) this.picked = null;
-    super.show(t, hurry);
-  }
-
   #read() {
     const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
     return readOf(this.run, this.t, this.sliding.at(slots), this.experts);
   }
 
   also(told) {
-    this.legend.hidden = !told;
+    this.named.hidden = !told;
     if (!told) return this.sliding.show(1, false, "");
     const [lru, look] = this.#read().held.map(loadsOf);
     this.sliding.show(told.slots, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
@@ -96,7 +84,7 @@ export class Slots extends StepPicture {
         edge = `stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
       return [
         {},
-        ["path", { d, style: out ? line("var(--text)", 3) : line(fill, 2, "4 3") }],
+        ["path", { d, style: out ? stroked("var(--text)", 3) : stroked(fill, 2, "4 3") }],
         ["circle", { r: 9, cx, cy, style: `fill:${fill};${edge}` }],
         ["text", { ...MIDDLE, x: cx, y: cy + 4, style: `fill:${this.#fill(expert, "text")}` }, n],
       ];
@@ -122,7 +110,7 @@ export class Slots extends StepPicture {
         turned = `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)`,
         box = { height: 24, rx: 3, x: x(at) + 1, y: CELLS, width: w - 2 },
         style = `fill:${this.#fill(expert)};stroke:none`;
-      marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, line("var(--muted)", 1, "2 2")]);
+      marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, stroked("var(--muted)", 1, "2 2")]);
       return [
         {},
         ["title", {}, tr`token ${at} ${text}: ${translated(expert ?? "")}, in all ${L} layers`],
@@ -156,7 +144,7 @@ export class Slots extends StepPicture {
       add(Math.max(start, m), end, true);
       if (miss && start >= from) marks.push([`M${x(start)},${top - 1}h9l-9,9z`, "fill:var(--text);opacity:1"]);
     }
-    marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, line("var(--text)", 2)]);
+    marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, stroked("var(--text)", 2)]);
     for (const expert of inside) {
       const n = later.indexOf(expert) + 1,
         cx = x(Math.min(m + n + 0.5, to)),
@@ -166,7 +154,7 @@ export class Slots extends StepPicture {
       if (n) arcs.push({ d, cx, cy, n, expert, out: expert === gone?.out });
     }
     const cross = gone && `M${x(m) - 13},${base + (gone.slot - 1) * ROW + 2}l10,10m0,-10l-10,10`;
-    if (gone) marks.push([cross, line("var(--text)", 2.5)]);
+    if (gone) marks.push([cross, stroked("var(--text)", 2.5)]);
     labels.push([left, y + 14, "start", sentence(m, gone, later, c, i, this.width > FULL), true]);
     if (!wide) return;
     labels.push([left - 10, base + 13, "end", name, true]);

@@ -1,12 +1,13 @@
 // The parts of a memory's picture: one layer as a sky, where a row and a column of keys cross in each slot; what of
-// each design was read; how many bytes are read as more tokens are taken together.
+// each design was read; how many bytes are read as more tokens are taken together. Below, what a run's tokens read of a
+// memory, and of the mixture beside it, by position.
 
-import { bytes } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
-import { MOST } from "./slotsread.js";
+import { bytes, tr } from "../player/words.js";
 
 const LEFT = 58; // of the chart
+export const MOST = 32; // tokens read together
 export const BOLD = "font-weight:600";
 const SIGNED = "var(--span-fed)";
 
@@ -93,4 +94,60 @@ export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
     [right, foot + 18, "end", wide ? tr`${MOST} tokens together` : String(MOST)],
     ...ends.map(({ i, size, y }) => [x(lines.length) + 8, y, "start", `${names[i]} ${bytes(size)}`]),
   );
+}
+
+/** Of the text behind step t: position -> {layers: [[unit, weight]], rows, columns, experts: [[unit]]}, and K. */
+export function gathered(steps, t) {
+  const found = new Map();
+  let K = 0,
+    layers = [];
+  for (const { routing = [] } of steps.slice(0, t))
+    for (const { kind, role, positions, layers: numbers, chosen, weights, units } of routing) {
+      const part = kind === "memory" ? role || "layers" : role === "mixture" ? "experts" : null;
+      if (!part) continue;
+      const { values, shape } = unpack(chosen),
+        [, depth, m] = shape,
+        w = weights && part === "layers" ? unpack(weights).values : null;
+      if (part === "layers") {
+        [K, layers] = [Math.round(Math.sqrt(units)), numbers];
+        for (const position of found.keys()) if (position >= positions[0]) found.delete(position);
+      }
+      positions.forEach((position, i) => {
+        const units = Array.from({ length: depth }, (_, l) => {
+          const from = (i * depth + l) * m,
+            ids = [...values.slice(from, from + m)];
+          return w ? ids.map((unit, j) => [unit, w[from + j]]) : ids.filter((unit) => unit >= 0);
+        });
+        found.set(position, { ...found.get(position), [part]: units });
+      });
+    }
+  return { found: [...found].sort(([a], [b]) => a - b), K, layers };
+}
+
+/** Bytes that the last 1, 2, ... tokens read together: [[memory, mixture, dense]], from the facts of a step. */
+export function growth(found, facts) {
+  const slots = new Set(),
+    experts = new Set();
+  return found
+    .slice(-MOST)
+    .reverse()
+    .map(([, one]) => {
+      one.layers.forEach((units, l) => units.forEach(([unit]) => slots.add(`${l} ${unit}`)));
+      (one.experts ?? []).forEach((units, l) => units.forEach((unit) => experts.add(`${l} ${unit}`)));
+      const memory = facts.always_bytes + slots.size * facts.slot_bytes;
+      return "dense_bytes" in facts
+        ? [memory, facts.router_bytes + experts.size * facts.expert_bytes, facts.dense_bytes]
+        : [memory];
+    });
+}
+
+/** [slots that the last position shares with the earlier one it shares most with, index of that one]. */
+export function alike(found) {
+  const lit = found.at(-1)[1].layers.map((units) => new Set(units.map(([unit]) => unit)));
+  let best = [0, -1];
+  found.slice(0, -1).forEach(([, one], i) => {
+    const same = one.layers.reduce((sum, units, l) => sum + units.filter(([unit]) => lit[l].has(unit)).length, 0);
+    if (same >= best[0]) best = [same, i];
+  });
+  return best;
 }

@@ -1,8 +1,11 @@
 // When each microbatch is where: as a step was measured, and as the event model of Step-3's report has it
-// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. No DOM.
+// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. And what attention
+// of one token costs: published models and accelerators, as the page was given them by the study of decoding cost
+// (engines/studies/_decode_costs.py, `published`), and what of it a run has counted. No DOM.
 
-import { LAYERS, median } from "./costs.js";
-
+const { layers: LAYERS } = globalThis.dxCosts;
+export const MODELS = globalThis.dxCosts.models;
+export const DEVICES = globalThis.dxCosts.devices;
 export const SIDES = ["attention", "feed-forward"];
 
 /** How long each part of the feed-forward side began after its microbatch had left the other one. */
@@ -69,3 +72,29 @@ export const step3 = ({ reads, projects, experts, least, sends }, n, b) => ({
   out: b * sends,
   back: 2 * b * sends,
 });
+
+/** Of a model for a token behind n others, or of a device for n dollars a million tokens. */
+export const times = ({ bytes, operations }, n) => ({ bytes: n * bytes, operations: n * operations });
+
+export const fits = (cost, box) => cost.bytes <= box.bytes && cost.operations <= box.operations;
+
+export const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1] ?? null;
+
+/** By attention, the largest reader first: bytes of the cache at step t and at the end, operations for a byte, seconds
+ * of attention in the middle step so far. */
+export function readers(steps, t) {
+  const told = (i) => steps[i]?.readers?.readers ?? [],
+    took = ({ intervals = [] }, name) =>
+      intervals
+        .filter(({ track, kind }) => track === name && kind === "attention")
+        .reduce((sum, { start, end }) => sum + end - start, 0);
+  return told(t - 1)
+    .map(({ name, bytes, operations }, i) => ({
+      name,
+      bytes,
+      most: told(steps.length - 1)[i]?.bytes ?? bytes,
+      intensity: operations / bytes,
+      middle: median(steps.slice(0, t).map((step) => took(step, name))),
+    }))
+    .sort((a, b) => b.most - a.most);
+}

@@ -1,11 +1,10 @@
 // How likely it is that all drafts so far stay: a staircase that falls with each drafted token, until it is below the
 // line at which drafting stops. Behind it what a fixed number of drafts would have been.
 
-import { many } from "../player/counted.js";
 import { CHIP, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 
 export const view = { title: "Drafting stops where a refusal is likely", place: 42, needs: ["stopping"] };
 

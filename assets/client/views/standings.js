@@ -1,12 +1,9 @@
 // The table of a race that is frozen at a budget: what each run has by then.
 
-import { number, seconds } from "../player/codec.js";
-import { besides, many } from "../player/counted.js";
-import { el } from "../player/dom.js";
-import { rowOf } from "../player/drawing.js";
+import { el, rowOf } from "../player/dom.js";
 import { nameOf } from "../player/field.js";
 import { later, lost, racing, receipt } from "../player/receipt.js";
-import { tr, translated } from "../player/words.js";
+import { besides, many, number, seconds, tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
 export const WORDS = {

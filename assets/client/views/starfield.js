@@ -1,14 +1,11 @@
 // The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of
 // the last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
 
-import { bytes, glyphs, number } from "../player/codec.js";
 import { el, pool, set, setText, svg } from "../player/dom.js";
-import { comeIn, render, write } from "../player/drawing.js";
-import { fine } from "../player/shares.js";
+import { comeIn, Parts, render, write } from "../player/drawing.js";
 import { track } from "../player/sliding.js";
-import { tr } from "../player/words.js";
-import { BOLD, growthLines, sky, strips } from "./slotsky.js";
-import { alike, gathered, growth, MOST } from "./slotsread.js";
+import { bytes, fine, glyphs, number, tr } from "../player/words.js";
+import { alike, BOLD, gathered, growth, growthLines, MOST, sky, strips } from "./slotsky.js";
 
 export const view = { title: "Slots of a memory that light up", place: 122, needs: ["routing.memory"] };
 
@@ -19,33 +16,34 @@ const SKY = 330,
   TALL = 150, // of the chart
   WIDE = 1000; // of a panel in which three parts stand side by side
 
+const BOX = { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
+  SIDE = { style: "flex:1 1 320px;min-width:0" };
 const drawing = (...layers) =>
   svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" }, ...layers);
 const size = (w, h) => ({ width: w, height: h, viewBox: `0 0 ${w} ${h}` });
 
-export class Starfield {
-  load(run, dom, context) {
-    Object.assign(this, { run, dom, context, layer: 0, width: 640 });
-    this.say = el("p", "dx-readout");
-    for (const layer of ["stars", "words", "bars", "lines", "names"]) this[layer] = svg("g");
-    this.big = drawing(this.stars, this.words);
-    this.thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
-    this.slider = track(tr`Tokens read together`, [1, MOST, null], () => this.show(this.t));
-    set(this.slider, { value: run.header.params?.chunk ?? 8 });
-    this.many = el("strong");
-    this.told = el("p", "dx-readout");
-    this.blocks = drawing(this.bars, this.lines, this.names);
-    const many = el("label", {}, this.many, " ", this.slider);
-    this.side = el("div", { style: "flex:1 1 320px;min-width:0" }, many, this.told, this.blocks);
-    this.key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
-    const box = { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
-      sky = el("div", { style: "max-width:100%" }, this.big, this.key);
-    dom.append(this.say, el("div", box, sky, this.thumbs, this.side));
-  }
+export class Starfield extends Parts {
+  layer = 0;
+  say = this.below(el("p", "dx-readout"));
+  stars = svg("g");
+  words = svg("g");
+  big = drawing(this.stars, this.words);
+  key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
+  sky = el("div", { style: "max-width:100%" }, this.big, this.key);
+  thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
+  many = el("strong");
+  slider = track(tr`Tokens read together`, [1, MOST, null], () => this.show(this.t));
+  told = el("p", "dx-readout");
+  bars = svg("g");
+  lines = svg("g");
+  names = svg("g");
+  blocks = drawing(this.bars, this.lines, this.names);
+  side = el("div", SIDE, el("label", {}, this.many, " ", this.slider), this.told, this.blocks);
+  box = this.below(el("div", BOX, this.sky, this.thumbs, this.side));
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+  load(run, dom, context) {
+    super.load(run, dom, context);
+    set(this.slider, { value: run.header.params?.chunk ?? 8 });
   }
 
   show(t, hurry) {

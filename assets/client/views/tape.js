@@ -1,11 +1,9 @@
 // What each call computes and what it takes from the cache: a row per call, a column per position. What is kept of
 // finished blocks, what of the open block is older than this call, what is fed, what is written.
 
-import { number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el } from "../player/dom.js";
 import { LETTER, StepMap } from "../player/stepmap.js";
-import { tr } from "../player/words.js";
+import { many, number, tr } from "../player/words.js";
 
 export const view = { title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
 
@@ -14,17 +12,15 @@ const BARS = 150, // room for the bars on the right, where the panel is wide
 const of = (step, kind) => step.spans.filter((span) => span.kind === kind);
 const exact = ({ label }) => label === "exact";
 
+const key = (look, text) => el("span", "dx-scale", el("i", `dx-swatch ${look}`), text);
+
 export class Tape extends StepMap {
-  load(run, dom, context) {
-    const key = (look, text) => el("span", "dx-scale", el("i", `dx-swatch dx-${look}`), text);
-    this.kept = key("kept", tr`kept: keys and values of finished blocks, exact`);
-    this.older = key("older", tr`kept, but older than the last change`);
-    this.free = el("span", "dx-scale", tr`just right of a stored block: the next token, from its last row`);
-    const fed = key("fed", tr`computed in this call`),
-      fresh = el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`);
-    this.begin(run, dom, context, el("div", "dx-controls", this.kept, this.older, fed, fresh, this.free));
-    this.lay();
-  }
+  kept = key("dx-kept", tr`kept: keys and values of finished blocks, exact`);
+  older = key("dx-older", tr`kept, but older than the last change`);
+  fed = key("dx-fed", tr`computed in this call`);
+  fresh = el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`);
+  free = el("span", "dx-scale", tr`just right of a stored block: the next token, from its last row`);
+  controls = el("div", "dx-controls", this.kept, this.older, this.fed, this.fresh, this.free);
 
   lay() {
     const { steps } = this.run,

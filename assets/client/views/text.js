@@ -1,11 +1,9 @@
 // The generated text so far, with open positions as boxes, the newest words marked, and the first wrong one where the
 // answer was checked.
 
-import { prose } from "../player/codec.js";
 import { el, pool, setText } from "../player/dom.js";
-import { reading } from "../player/reading.js";
-import { tr } from "../player/words.js";
-import { rightAt } from "./asked.js";
+import { prose, tr } from "../player/words.js";
+import { reading, rightAt } from "./asked.js";
 
 export const view = { title: "Answer", place: 40, needs: [] };
 

@@ -2,11 +2,9 @@
 // Beside it how many other samplers would, with their mass; below, the same for each step: what the line was held
 // against, as a column.
 
-import { cut, glyphs, number } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { el, set, setText, svg } from "../player/dom.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { Parts } from "../player/drawing.js";
+import { cut, glyphs, many, number, percent, tr } from "../player/words.js";
 import { Budgets, width } from "./budgets.js";
 
 export const view = { title: "Tokens kept", place: 155, needs: ["truncation"] };
@@ -22,21 +20,18 @@ const H = 290, // units of the drawing
 const text = (x, y, words, more = {}) => svg("text", { x, y, style: "fill:var(--text)", ...more }, words);
 const two = (value) => (value < 0.01 ? number(value) : String(Number(value.toPrecision(2))));
 
-export class Thermometer {
-  load(run, dom, context) {
-    Object.assign(this, { run, context, width: 640 });
-    const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:520px;min-width:0";
-    this.tube = svg("svg", { viewBox: `0 0 380 ${H}`, role: "img", style });
-    this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens kept by several samplers` });
-    this.budgets = new Budgets(run, context);
-    this.say = el("p", "dx-readout");
-    dom.append(this.say, el("div", "dx-legend", this.tube, this.bars), this.budgets.strip);
-    this.grow();
-  }
+const STYLE = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:520px;min-width:0";
 
-  resize(width) {
-    this.width = width;
-    if (this.t !== undefined) this.show(this.t);
+export class Thermometer extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  tube = svg("svg", { viewBox: `0 0 380 ${H}`, role: "img", style: STYLE });
+  bars = svg("svg", { role: "img", style: STYLE, "aria-label": tr`Tokens kept by several samplers` });
+  both = this.below(el("div", "dx-legend", this.tube, this.bars));
+
+  load(run, dom, context) {
+    this.budgets = new Budgets(run, context);
+    this.below(this.budgets.strip);
+    super.load(run, dom, context);
   }
 
   /** Samplers in the order of the bars, this run's own first; the most tokens that any of them lets through. */

@@ -1,20 +1,15 @@
 // The steps of a chain of thought as cards: second looks are indented, a label where a phrase of confidence was put in,
 // and behind a stated answer how sure the model is of it, against the line at which the text is ended.
 
-import { glyphs, number } from "../player/codec.js";
 import { el, setText } from "../player/dom.js";
-import { render } from "../player/drawing.js";
-import { tr } from "../player/words.js";
+import { Parts, render } from "../player/drawing.js";
+import { glyphs, number, tr } from "../player/words.js";
 
 export const view = { title: "Steps of the thought", place: 154, needs: ["spans.thought", "spans.reflection"] };
 
-export class Thoughts {
-  load(run, dom, context) {
-    Object.assign(this, { run, dom, context, t: 0 });
-    this.say = el("p", "dx-readout");
-    this.cards = el("ol", "dx-thoughts");
-    dom.append(this.say, this.cards);
-  }
+export class Thoughts extends Parts {
+  say = this.below(el("p", "dx-readout"));
+  cards = this.below(el("ol", "dx-thoughts"));
 
   /** What the probes read in the first t steps: {at: position of the answer's last token, value, line, stop}. */
   #probes(t) {

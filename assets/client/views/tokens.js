@@ -1,19 +1,19 @@
 // The token board: one cell for each position, with its state, its heat while masked, and brackets for blocks and
 // windows.
 
-import { glyphs } from "../player/codec.js";
 import { el, pool, set, setText } from "../player/dom.js";
 import { cornerOf, density, grid } from "../player/layout.js";
 import { ramp } from "../player/theme.js";
-import { tr } from "../player/words.js";
+import { glyphs, tr } from "../player/words.js";
 import { Asked } from "./asked.js";
-import { Brackets, controls, legend } from "./board.js";
-import { Elements, Looks } from "./cells.js";
+import { Brackets, controls, Elements, Looks, legend } from "./cells.js";
 import { Picking } from "./picking.js";
 import { Sheet } from "./sheet.js";
-import { inSight, NARROW, rowsSeen, scrolledTo, typicalOf } from "./tokenslayout.js";
 
 export const view = { title: "", place: 20, needs: [] };
+
+const ROWS = { growing: 3, masked: 4, narrow: 3 }; // of a board above a picture, which scrolls then
+const NARROW = 560;
 
 export class Tokens {
   load(run, dom, context) {
@@ -66,14 +66,14 @@ export class Tokens {
     const painted = large || Boolean(this.sheet);
     this.track = track;
     this.grid = this.context.grid = grid(plan.width, count, cell, gutter, this.first); // others stand on its columns
-    const laid = JSON.stringify([this.grid, this.mode, painted, this.#most()]),
+    const most = this.#most(),
+      laid = JSON.stringify([this.grid, this.mode, painted, most]),
       same = laid === this.laid;
     this.laid = laid;
     if (same) return void (painted || this.#spans());
     this.board.style.height = `${this.grid.height}px`;
-    const most = this.#most();
     this.board.style.setProperty("--dx-most", most < Infinity ? `${most * this.grid.rowHeight}px` : "none");
-    const high = this.grid.rows > this.#rows(),
+    const high = this.grid.rows > rowsSeen(this.run.canvas, this.width),
       look = `${high} ${width < NARROW}`;
     if (look !== this.look) {
       Object.assign(this, { high, look });
@@ -95,11 +95,7 @@ export class Tokens {
   /** Rows that are seen at once where a picture stands below. */
   #most() {
     const { unfolded, whole } = this.context;
-    return unfolded || whole ? Infinity : this.#rows();
-  }
-
-  #rows() {
-    return rowsSeen(this.run.canvas, this.width);
+    return unfolded || whole ? Infinity : rowsSeen(this.run.canvas, this.width);
   }
 
   /** A board that scrolls shows what was written last, from its first place on. */
@@ -218,4 +214,28 @@ export class Tokens {
       more = commits.positions.length > 6 ? tr` and more` : "";
     return tr`${commits.positions.length} written: ${first.join(", ")}${more}.${went}${open}`;
   }
+}
+
+export const rowsSeen = (canvas, width) => ROWS[canvas === null ? "growing" : width < NARROW ? "narrow" : "masked"];
+
+/** Characters of a long word among the texts' lengths. */
+export function typicalOf(lengths) {
+  const sorted = lengths.map((length) => Math.min(length, 9)).sort((a, b) => a - b);
+  return Math.max(2.4, sorted[Math.floor(sorted.length * 0.75)] ?? 5);
+}
+
+/** Where a board that scrolls stands: it shows what was written last, from its first place on. top: where it stood;
+ * written: positions; most: rows that are seen. */
+export function scrolledTo(grid, { top, written, most }) {
+  const room = Math.min(most * grid.rowHeight, grid.height);
+  if (room >= grid.height) return top;
+  const [from, to] = written.length ? [Math.min(...written), Math.max(...written)] : [0, 0],
+    low = cornerOf(grid, to).y + grid.rowHeight - room;
+  return Math.max(0, Math.min(Math.max(top, low), cornerOf(grid, from).y));
+}
+
+/** Whether a cell is in sight of a board that has scrolled. */
+export function inSight({ columns, rowHeight }, i, { top, most }) {
+  const y = Math.floor(i / columns) * rowHeight - top;
+  return y > -rowHeight && y < most * rowHeight;
 }

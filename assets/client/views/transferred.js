@@ -2,12 +2,10 @@
 // mapped state goes on through the layers above; the word that the output head reads of it after each is in its cell,
 // filled where the next call wrote that word there. Beside it how often that was so, by layer.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { LETTER, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr } from "../player/words.js";
-import { emitted } from "./onepass.js";
+import { cut, many, tr } from "../player/words.js";
+import { emitted, oneByOne } from "./onepass.js";
 
 export const view = { title: "Guesses refined by the upper layers", place: 53, needs: ["transfer"] };
 
@@ -17,8 +15,7 @@ const ROOF = 52, // heights of the parts from top to bottom, in CSS pixels
   MOST = 9, // layers that are read
   WIDEST = 132, // of a column
   THIN = 44,
-  NARROW = 560,
-  ALONE = 264; // for the tokens one by one
+  NARROW = 560;
 
 /** At most MOST of `count` layers, with both ends: rows of the record, from the lowest. */
 export function floors(count) {
@@ -63,9 +60,7 @@ export class Transferred extends StepPicture {
     const cells = this.#cells(told, tree, at),
       hops = this.#hops(at);
     this.#ends(told, tree, at);
-    const end = this.#bars(at),
-      wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
-    this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), ROOF, at.foot, labels);
+    oneByOne(this, tree, this.#bars(at), ROOF, at.foot, labels);
     this.frame(at.foot + (wide ? 34 : 54), labels);
     return [...hops, ...cells];
   }

@@ -2,10 +2,9 @@
 // its probability. Below, as it verifies: the filled block read from left to right, and what each row says comes next.
 // Where the two agree the guess is kept; at the first place where they do not, the verdict is.
 
-import { many } from "../player/counted.js";
 import { render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { tr } from "../player/words.js";
+import { many, tr } from "../player/words.js";
 import { emitted, refused, shareIn, ways } from "./onepass.js";
 
 export const view = { title: "One model in two roles", place: 64, needs: ["tworoles"] };

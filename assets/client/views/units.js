@@ -2,11 +2,10 @@
 // Over the newest frame stands the window of its forward: a bar for each token that it foresaw, on that token's place,
 // against the threshold, which can be moved; what would be written then is said, and would have been another text.
 
-import { cut, number } from "../player/codec.js";
 import { el, legend } from "../player/dom.js";
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, number, tr } from "../player/words.js";
 
 export const view = { title: "Units written at once", place: 115, needs: ["unit"] };
 
@@ -56,13 +55,11 @@ export class Units extends StepPicture {
   entrance = { transform: "translateY(-24px)", opacity: 0 };
   sliding = new Sliding(this, "unit.beta", "β", tr`Confidence threshold`, [0, 1.05, 0.01]);
 
-  load(run, dom, context) {
-    const key = [
-      legend(context.theme, "unreached", tr`predicted, not written`),
-      el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
-    ];
-    this.begin(run, dom, context, this.layers, this.sliding.dom, el("div", "dx-legend", ...key));
-  }
+  legend = this.below(el("div", "dx-legend"));
+  keys = (theme) => [
+    legend(theme, "unreached", tr`predicted, not written`),
+    el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
+  ];
 
   /** The window of a step. */
   #window(index) {

@@ -1,13 +1,10 @@
 // An MTP layer as a loop that is unrolled: the model's stack says the newest token; beside it one layer, drawn once for
 // each run. State and token go in, a state and a draft come out, and both go into the next run.
 
-import { cut } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { rowsOf } from "../player/rounds.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { emitted } from "./onepass.js";
+import { cut, many, percent, tr } from "../player/words.js";
+import { emitted, oneByOne } from "./onepass.js";
 
 export const view = { title: "One layer, run k times", place: 60, needs: ["unrolled"] };
 
@@ -22,8 +19,7 @@ const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
   PART = 20, // of a head or an embedding
   LEFT = 84,
   WIDEST = 150,
-  NARROW = 560,
-  ALONE = 264; // for the tokens one by one
+  NARROW = 560;
 
 /** Of k drafts, how many were accepted, and which run's draft was refused: 0 for none. */
 export function broke({ tokens, accepted }) {
@@ -54,9 +50,7 @@ export class Unrolled extends StepPicture {
     const moving = [...this.#paths(at), ...this.#parts(told, at), ...this.#beads(at)];
     const cells = this.#cells(told, tree, at);
     this.#names(told, at);
-    const end = left + columns * w + 16,
-      wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
-    this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), BOX, READ + CHIP, at.labels);
+    oneByOne(this, tree, left + columns * w + 16, BOX, READ + CHIP, at.labels);
     this.frame(HIGH, at.labels);
     return [...moving, ...cells];
   }

@@ -3,8 +3,8 @@
 
 import { el, pool, setText } from "../player/dom.js";
 import { apart, field, nameOf, pairOf } from "../player/field.js";
-import { verdict, WORDS } from "../player/verdict.js";
-import { tr } from "../player/words.js";
+import { compose, DEFINITIONS, fill, lost, numbers } from "../player/receipt.js";
+import { besides, many as counted, tr, translated } from "../player/words.js";
 import { figure } from "./receipt.js";
 
 export const view = { title: "", place: "toolbar", needs: [] };
@@ -52,4 +52,155 @@ export class Verdict {
       line.replaceChildren(el("strong", {}, `${place} ${nameOf(run, all)}: `), ...verdict(run, found.basis).map(part));
     });
   }
+}
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+const times = (ratio) => `${ratio.toFixed(ratio < 0.95 ? 2 : 1)}×`;
+const many = (n, what) => counted(n, what, n.toLocaleString("en"));
+
+export const WORDS = { waits: tr`The verdict comes when all runs were shown to their end.` };
+
+/** What is said of a number of DEFINITIONS, in the reader's language. */
+const words = (name) => {
+  const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
+  return { label: translated(label), formula: translated(formula), note: translated(note), kind };
+};
+
+/** Accepted and drafted nodes over all steps of a run; null where it verified no drafts. */
+export function drafts(run) {
+  const trees = run.steps.map(({ tree }) => tree).filter(Boolean),
+    drafted = trees.reduce((n, { parents }) => n + parents.length - 1, 0),
+    accepted = trees.reduce((n, { why }) => n + why.filter((fate) => fate === "accepted").length, 0);
+  return drafted ? { accepted, drafted } : null;
+}
+
+const rate = ({ gained, model_seconds, method_seconds }) =>
+  model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
+
+/** Whether the page shows a verdict on this run against this control that was measured in repeats, with the model, its
+ * options and the parameters that both have here: {prompt, model, options, control, params by method}. */
+export function judged(run, basis) {
+  const { prompt, model, options, control, params } = globalThis.dxMeasured ?? {};
+  const same = (a = {}, b = {}) => JSON.stringify(a) === JSON.stringify(b);
+  return (
+    basis.header.method === control &&
+    [run, basis].every(
+      ({ header }) =>
+        header.prompt === prompt &&
+        header.models?.[0]?.name === model &&
+        same(header.models[0].options, options) &&
+        same(header.params, params[header.method]),
+    )
+  );
+}
+
+/** The parts of the verdict on a run: {text, name, value, receipt(): the receipt of the part}. */
+export function verdict(run, basis) {
+  const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
+    name = nameOf(basis, [run]),
+    pair = pairOf(run, basis),
+    { limited } = pair.difference,
+    part = (what, text, value, facts) => ({
+      ...{ text, name: what, value },
+      receipt: () => compose({ at: "", value: text, ...facts }, here, run.header),
+    });
+  return [
+    mark(run, part),
+    textual(pair.difference, name, part),
+    speed(here, there, run, basis, pair, name, part),
+    accepted(run, part),
+    ...calls(run, here, there, name, part, limited),
+    limited ? null : ending(pair, name, part),
+  ].filter(Boolean);
+}
+
+/** Right or wrong by the task's exact check, before anything else is praised. */
+function mark({ verdict: checked }, part) {
+  if (!checked) return null;
+  const { right, expected } = checked;
+  return part("check", right ? tr`✓ right` : tr`✗ wrong`, right, {
+    label: tr`Answer`,
+    kind: "derived",
+    formula: tr`the task's exact check of the text`,
+    terms: right ? "" : tr`expected: ${expected}`,
+  });
+}
+
+function textual({ unit, at, count, limited, respelled }, name, part) {
+  const same = limited ? tr`same text as ${name} as far as both go` : tr`same text as ${name}`,
+    differs = at ? tr`text differs from ${name} after ${many(at, unit)}` : tr`another text than ${name}`,
+    said = respelled ? tr`same text as ${name}, in other tokens` : at === null ? same : differs,
+    terms = tr`${many(at ?? count, unit)} are the same`;
+  return part("text", said, undefined, { ...words(`same_${unit}s`), terms });
+}
+
+function speed(here, there, run, basis, pair, name, part) {
+  const [mine, theirs] = [rate(here), rate(there)],
+    ratio = mine / theirs;
+  if (!mine || !theirs || !Number.isFinite(ratio) || !pair.place) return null;
+  const facts = { ...words("speed"), label: tr`Tokens per second over those of ${name}`, value: "–" };
+  if (judged(run, basis)) {
+    const note = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
+    return part("judged", tr`speed: measured above, in repeated runs`, null, { ...facts, note });
+  }
+  const { label, formula } = words("too_busy");
+  if (pair.busy) return part("busy", label, null, { ...facts, note: formula });
+  const { terms } = DEFINITIONS.tokens_per_second,
+    apart = tr`The two runs have other models, so the method is not all that differs`,
+    said = tr`${times(ratio)} tokens/s in one run${pair.model ? "" : tr` on another model`}`;
+  return part("speed", said, ratio, {
+    ...facts,
+    value: `${ratio.toFixed(2)}×`,
+    terms: tr`${fill(terms, here)} here, divided by ${fill(terms, there)} in ${name}`,
+    counts: ["gained", "time"],
+    note: pair.model ? facts.note : `${facts.note}. ${apart}`,
+  });
+}
+
+function accepted(run, part) {
+  const made = drafts(run);
+  if (!made) return null;
+  const share = made.accepted / made.drafted,
+    facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${made.accepted} ÷ ${made.drafted}` };
+  return part("drafts", tr`${percent(share)} of drafts accepted`, share, {
+    ...words("acceptance_rate_of_drafted"),
+    ...facts,
+  });
+}
+
+/** The target's first; against the other run's only where both wrote all that they would: fewer tokens need fewer
+    calls. */
+function calls(run, here, there, name, part, limited) {
+  if (lost("target_calls", run).length) return [];
+  const { target_calls: own, draft_calls: beside, roles } = here,
+    theirs = there.target_calls,
+    target = words("target_calls"),
+    compared = limited || theirs === null || theirs === own ? "" : tr` instead of ${theirs}`;
+  const first = part("calls", many(own, "target") + compared, own, {
+    ...target,
+    label: beside ? target.label : tr`Model calls`,
+    value: String(own),
+    terms: tr`${roles}; in ${name} ${theirs === null ? tr`not recorded` : String(theirs)}`,
+    counts: ["calls"],
+  });
+  if (!beside) return [first];
+  const note = tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has \
+both`,
+    facts = { ...words("draft_calls"), value: String(beside), terms: roles, note };
+  return [first, part("draft", tr`${many(beside, besides(run))} beside`, beside, facts)];
+}
+
+/** What a rule for the end saved of the calls: the method must not be credited with it. */
+function ending({ end }, name, part) {
+  if (!end) return null;
+  const [after, all] = end;
+  return part("end", tr`its rule for the end, not the method, saves ${after} of these`, after, {
+    label: tr`Model calls of the control after its end`,
+    kind: "derived",
+    value: String(after),
+    formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
+    terms: tr`${after} of the ${all} of ${name}`,
+    note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
+method alone`,
+  });
 }

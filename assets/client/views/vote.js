@@ -1,13 +1,10 @@
 // Sampled texts as blocks that fall into columns, one per answer: the same blocks under several rules, side by side.
 // The height of a block is what the rule lets its text count.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
-import { fine, percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
+import { cut, fine, glyphs, many, percent, tr } from "../player/words.js";
+import { answerOf, marked } from "./asked.js";
 import { converging } from "./converging.js";
-import { answerOf, marked } from "./plainly.js";
 
 export const view = { title: "Paths and votes", place: 157, needs: ["vote"] };
 

@@ -1,11 +1,9 @@
 // An answer that is watched before it is written: what it would be after each forward, its mean lead against the
 // stairs of thresholds. Once it reaches them the rest is written; the schedule would go on.
 
-import { cut, glyphs } from "../player/codec.js";
-import { many } from "../player/counted.js";
 import { CHIP, LETTER, MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { Sliding, short } from "../player/sliding.js";
-import { tr } from "../player/words.js";
+import { cut, glyphs, many, tr } from "../player/words.js";
 
 export const view = { title: "The answer before the end", place: 56, needs: ["watched"] };
 

@@ -1,13 +1,11 @@
 // A picture of a word as it is read: where each position looks, which positions are predicted occupied, the letters and
 // their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
 
-import { glyphs, unpack } from "../player/codec.js";
+import { unpack } from "../player/codec.js";
 import { el, set, svg } from "../player/dom.js";
 import { MIDDLE, render, StepPicture } from "../player/drawing.js";
 import { fill } from "../player/pixels.js";
-import { percent } from "../player/shares.js";
-import { tr } from "../player/words.js";
-import { letterCalls } from "./wordcalls.js";
+import { glyphs, percent, tr } from "../player/words.js";
 
 export const view = { title: "The picture and what is read", place: 16, needs: ["sight"] };
 
@@ -19,18 +17,18 @@ const WIDE = 900, // of a panel in which the parts stand side by side
   STRIP = 12, // height of the strip that tells where this step looked
   FALL = 52, // of the lines
   BAR = 30, // height of a position's bar
-  BOX = 42;
+  BOX = 42,
+  ROW = 27, // of a call
+  TILE = 22,
+  LEFT = 58;
 const BOLD = "font-weight:600";
 
 export class Word extends StepPicture {
   early = true;
+  image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+  canvas = el("canvas");
+  layers = [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls"];
   told = () => true;
-
-  load(run, dom, context) {
-    this.image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
-    this.canvas = el("canvas");
-    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls"]);
-  }
 
   /** The latest of a kind after t steps. */
   #sight(t, part) {
@@ -186,4 +184,24 @@ export class Word extends StepPicture {
     return tr`Counted: ${listed}. Positions predicted occupied: ${full} of ${filled.length}. Read: ‘${text}’ after \
 step ${t}.`;
   }
+}
+
+/** places: what stands in the end, [{word, end}]; t: how many calls were made, those after it are dashed. y, w: top and
+ * width of the drawing. Gives its foot, 0 where there is none. */
+function letterCalls(parent, { places, t, y, w: room }, labels) {
+  const w = Math.min(TILE + 2, (room - LEFT - 2) / Math.max(1, places.length)),
+    tiles = places.flatMap((_, call) => places.slice(0, call + 1).map((place, i) => ({ ...place, i, call })));
+  places.forEach((_, call) => labels.push([0, y + call * ROW + 16, "start", tr`call ${call + 1}`]));
+  render(parent, tiles, ({ i, call, word, end }) => {
+    const x = LEFT + i * w,
+      top = y + call * ROW,
+      late = call >= t,
+      dash = { "stroke-dasharray": late ? "3 3" : "none", style: "fill:var(--fill);stroke:var(--edge)" };
+    return [
+      { "data-s": i < call ? "old" : "new", opacity: late ? 0.45 : 1 },
+      ["rect", { rx: 4, height: TILE, x, y: top, width: w - 2, ...dash }],
+      ["text", { ...MIDDLE, x: x + w / 2 - 1, y: top + 16 }, end ? "■" : word.slice(0, w > TILE ? 3 : 1)],
+    ];
+  });
+  return places.length && y + places.length * ROW;
 }

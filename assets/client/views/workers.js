@@ -1,12 +1,9 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale.
 
 import { el, set, setText } from "../player/dom.js";
-import { comeIn, render, StepPicture } from "../player/drawing.js";
-import { percent } from "../player/shares.js";
-import { unknown } from "../player/sliding.js";
-import { OPTIONS } from "../player/theme.js";
-import { tr, translated } from "../player/words.js";
-import { Dial, formula, size } from "./dial.js";
+import { comeIn, option, render, StepPicture } from "../player/drawing.js";
+import { Dial, formula, size, unknown } from "../player/sliding.js";
+import { percent, tr, translated } from "../player/words.js";
 import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
 export const view = { title: "Tiles by worker", place: 83, needs: ["tiling"] };
@@ -16,7 +13,11 @@ const HIGH = 92, // of a chart with many workers
   TITLE = 22,
   DRAWN = 400; // tiles that are told apart
 
-const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
+const FORMULA = tr`A tile costs 1; a launch and a merge nothing. T tiles in all on W workers: cut evenly they take \
+ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
+head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
+number does.`;
+const fill = (head) => option(head - 1),
   digits = (value) => Number(value.toPrecision(4)).toLocaleString("en");
 
 export class Workers extends StepPicture {
@@ -24,29 +25,25 @@ export class Workers extends StepPicture {
   none = tr`No tiles in this step.`;
   head = 0;
 
-  load(run, dom, context) {
-    const moving = (moved) => () => {
-        this.moved = moved;
-        this.show(this.t);
-      },
-      dial = (moved, label, text = String) => new Dial(label, [0, 1, 1], 0, 1, text, moving(moved));
-    this.dials = {
-      context: dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
-      heads: dial("heads", tr`Heads`),
-      slots: dial("slots", tr`Workers`),
-    };
-    this.back = el("button", { onclick: moving() }, tr`as recorded`);
-    this.note = el("span");
-    this.keys = el("div", "dx-legend");
-    this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
-    const fold =
-      formula(tr`A tile costs 1; a launch and a merge nothing. T tiles in all on W workers: cut evenly they take \
-ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
-head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
-number does.`);
-    const controls = el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note);
-    this.begin(run, dom, context, this.layers, controls, fold, this.keys, this.list);
-    this.grow();
+  dials = {
+    context: this.#dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
+    heads: this.#dial("heads", tr`Heads`),
+    slots: this.#dial("slots", tr`Workers`),
+  };
+  back = el("button", { onclick: () => this.#move() }, tr`as recorded`);
+  note = el("span");
+  row = this.below(el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note));
+  fold = this.below(formula(FORMULA));
+  keys = this.below(el("div", "dx-legend"));
+  list = this.below(el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" }));
+
+  #move(moved) {
+    this.moved = moved;
+    this.show(this.t);
+  }
+
+  #dial(moved, label, text = String) {
+    return new Dial(label, [0, 1, 1], 0, 1, text, () => this.#move(moved));
   }
 
   grow() {
