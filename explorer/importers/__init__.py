@@ -13,7 +13,6 @@ from explorer.importers import diffusers_frames, llada_log, recorded, sglang, vl
 from explorer.importers.events import decoded
 
 FORMATS = "vLLM, SGLang, diffusers and LLaDA's text log"
-CANVASES = "diffusers, recorded canvases of a discrete diffusion pipeline"
 TRACE = "trace"
 
 
@@ -34,7 +33,12 @@ IMPORTERS = {
     for importer in (
         Importer("vllm", "vLLM, per-request speculative metrics", vllm.looks, vllm.read),
         Importer("sglang", "SGLang, response statistics", sglang.looks, sglang.read),
-        Importer("diffusers", CANVASES, diffusers_frames.looks, diffusers_frames.read),
+        Importer(
+            "diffusers",
+            "diffusers, recorded canvases of a discrete diffusion pipeline",
+            diffusers_frames.looks,
+            diffusers_frames.read,
+        ),
         Importer("llada-log", "LLaDA, text log of its boards", llada_log.looks, llada_log.read, plain=True),
         Importer("answer", "a server's saved answer that names its tokens", recorded.looks, recorded.read, plain=True),
     )

@@ -87,16 +87,16 @@ def read(body: Any) -> Trace:
     about = f"{recording.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
     about += ". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""
     return trace(
-        SOURCE,
-        recording.label or "Discrete diffusion",
-        steps,
-        table,
-        output,
-        text,
-        ["end_marks", "tokens"],
-        about,
+        source=SOURCE,
+        title=recording.label or "Discrete diffusion",
         model=recording.model_id,
         prompt=recording.prompt,
+        steps=steps,
+        table=table,
+        output_ids=output,
+        text=text,
+        missing=["end_marks", "tokens"],
+        about=about,
         params=params,
         **({} if mask is None else {"mask_id": mask, "canvas": width}),
     )

@@ -53,7 +53,15 @@ def read(text: str) -> Trace:
     for index, board in enumerate(boards):
         steps.append(step(index, note=f"Sampling step {numbers[index]}.", **board_changes(before, board, mask)))
         before = board
-    text = "".join(table.pieces[token]["text"] for token in before if token != mask).strip()
-    missing, about = ["token_ids", "end_marks", "tokens", "params"], "only the boards were logged"
-    title = "Masked diffusion, from a text log"
-    return trace(SOURCE, title, steps, table, before, text, missing, about, mask_id=mask, canvas=len(before))
+    return trace(
+        source=SOURCE,
+        title="Masked diffusion, from a text log",
+        steps=steps,
+        table=table,
+        output_ids=before,
+        text="".join(table.pieces[token]["text"] for token in before if token != mask).strip(),
+        missing=["token_ids", "end_marks", "tokens", "params"],
+        about="only the boards were logged",
+        mask_id=mask,
+        canvas=len(before),
+    )
