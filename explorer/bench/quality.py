@@ -16,6 +16,7 @@ import msgspec
 import engines
 from engines import ASSETS, wilson
 from engines.tasks import TASKS
+from explorer.bench import shipped
 
 SEED = 3  # of the held-out prompts; the models' cards use others
 PARALLELBENCH = ASSETS / "sweeps" / "parallelbench.json.gz"  # beside the sweeps; `engines.parallelbench` reads it
@@ -244,8 +245,7 @@ class Recorded(msgspec.Struct, frozen=True):
 def recorded() -> list[Recorded]:
     """The sweeps that ship, written by `decoding-explorer sweep --json`. Raises msgspec.ValidationError for a damaged
     file."""
-    folder = ASSETS / "sweeps"
-    return [msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted(folder.glob("*.json"))]
+    return shipped(Recorded, ASSETS / "sweeps")
 
 
 def _percent(value: float | None) -> str:

@@ -21,6 +21,7 @@ from msgspec import Meta
 from engines import Trace, TraceError
 from explorer.importers.build import MAX_CELLS, Table, convert, step, trace
 
+TITLE = "diffusers, recorded canvases of a discrete diffusion pipeline"
 SOURCE = "diffusers' recorded canvases"
 PENDING = -1
 

@@ -13,6 +13,7 @@ from engines import Trace, TraceError, texts
 from explorer.importers.build import MAX_CELLS, Table, step, trace
 from explorer.importers.diffusers_frames import board_changes
 
+TITLE = "LLaDA, text log of its boards"
 SOURCE = "LLaDA's text log"
 MASK = "<|mdm_mask|>"
 _LINE = re.compile(r"\s*(\d{1,7}),\s*\*(.*)&\s*")

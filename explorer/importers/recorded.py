@@ -14,6 +14,7 @@ from explorer.importers.choices import SEVERAL, behind, beside, fed, first_choic
 from explorer.importers.endings import ending, failure, finished
 from explorer.importers.events import DONE, Lines, decoded
 
+TITLE = "a server's saved answer that names its tokens"
 SOURCE = "a saved answer of a server"
 HOW = (
     "besides traces, records are read of vLLM (--per-request-spec-decode-metrics detailed), SGLang "

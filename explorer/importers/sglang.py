@@ -19,6 +19,7 @@ from explorer.importers.endings import BROKEN, complaint, ending, finished
 from explorer.importers.vllm import RESPONSE, first, ids_of, lost, name_tokens, output_of
 from explorer.importers.vllm import ended as choice_ended
 
+TITLE = "SGLang, response statistics"
 SOURCE = "SGLang's response statistics"
 NAMES = {
     "verifications": ("spec_verify_ct",),

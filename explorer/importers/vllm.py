@@ -45,6 +45,7 @@ from explorer.importers.choices import (
 from explorer.importers.endings import ending, failure, finished
 
 RESPONSE = "read from a response; only what the server reported is here"
+TITLE = "vLLM, per-request speculative metrics"
 SOURCE = "vLLM's per-request speculative metrics"
 Count = Annotated[int, Meta(ge=0, le=10**9)]
 TIMES = ("time_to_first_token_ms", "generation_time_ms", "queue_time_ms", "mean_itl_ms", "tokens_per_second")

@@ -11,7 +11,7 @@ import msgspec
 
 import engines
 from engines import ASSETS, parallelbench
-from explorer.bench import certified, classes, gguf, grid, length, names, quality
+from explorer.bench import certified, classes, gguf, grid, length, names, quality, shipped
 from explorer.papers import cards
 from explorer.papers.tables import Cell, Measured, of_lines
 
@@ -65,7 +65,7 @@ def _bench() -> Iterator[Measured]:
 
 
 def _certified() -> Iterator[Measured]:
-    for record in certified.recorded():
+    for record in shipped(certified.Certified, certified.FOLDER):
         lines = [
             {
                 "method": row.method,
@@ -120,7 +120,7 @@ def _parallel() -> Iterator[Measured]:
 
 
 def _names() -> Iterator[Measured]:
-    for record in names.recorded():
+    for record in shipped(names.Names, names.FOLDER):
         title = "Names that exist at a dot (Monitor-Guided Decoding)"
         machine = f"{record.machine}, Python {record.python}"
         notes = [
@@ -134,7 +134,7 @@ def _names() -> Iterator[Measured]:
 
 
 def _lengths() -> Iterator[Measured]:
-    for record in length.recorded():
+    for record in shipped(length.Lengths, length.FOLDER):
         title = f"What a token costs as an answer grows, on {record.model.name}"
         sample = f"{record.prompt_tokens} tokens of prompt and {record.new_tokens:,} new ones, end marks ignored"
         notes = [
@@ -148,7 +148,7 @@ def _lengths() -> Iterator[Measured]:
 
 
 def _gguf() -> Iterator[Measured]:
-    for record in gguf.recorded():
+    for record in shipped(gguf.Speeds, gguf.FOLDER):
         machine = f"{record.machine}, {record.threads} thread{'s' * (record.threads > 1)}"
         where: dict[str, Any] = {"command": record.command, "machine": machine, "date": record.date}
         sample = f"`{record.file}`, {record.prompt_tokens} tokens of prompt and {record.new_tokens} new ones"
