@@ -73,7 +73,7 @@ def typed(header: Header, step: Step, name: str) -> Record | None:
     declared = [methods[header.method].info.records] if header.method in methods else []
     declared += [method.info.records for method in methods.values()]
     kind = next((records[name] for records in declared if name in records), None)
-    return kind and step.record(name, kind)
+    return step.record(name, kind) if kind else None
 
 
 def texts_beside(trace: Trace) -> tuple[list[int], list[str]]:

@@ -31,7 +31,8 @@ def markdown(text: str, *, shift: int = 0, places: bool = False, resolve: Resolv
         if kind == "code_inline":
             return h("code", {}, node.content)
         if kind == "table":
-            heads, *rows = [[made(cell.children[0]) for cell in row.children] for part in node.children for row in part]
+            lines = [row.children for part in node.children for row in part.children]
+            heads, *rows = [[made(cell.children[0]) for cell in line] for line in lines]
             return table(heads, rows)
         if kind in ("link", "image"):
             return _leading(node, join(*inside), resolve)
