@@ -55,7 +55,6 @@ MODULES = (
     "explorer.record",
     "explorer.papers.documents",
     "explorer.export.thumbs",
-    "explorer.export.bundle",
     "explorer.language",
 )
 
