@@ -163,11 +163,6 @@ def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
     return params
 
 
-def of_length(setting: Setting, length: int) -> Setting:
-    """The setting with answers of so many tokens in place of as many as each task needs."""
-    return setting._replace(params=fitted(engines.get_method(setting.method).info, length) | setting.params)
-
-
 def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
     """What the curve answers exactly in as many forwards as `point` took, between its two nearest points; None outside
     the curve."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -186,10 +187,6 @@ def reached(card: dict[str, Any]) -> str:
     return "–"
 
 
-def _mean(values: dict[str, float]) -> float:
-    return sum(values.values()) / len(values)
-
-
 def _first(rank: list[Any]) -> str:
     """Of the first guess; of several widths, exits or windows the least and the most."""
     values = [share[0] for share in rank] if isinstance(rank[0], list) else rank[:1]
@@ -202,7 +199,7 @@ def _span(values: Any) -> str:
 
 
 REACHED: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("held_out_exact_match", lambda of: f"exact match {_mean(of):.1%}, mean of {len(of)} tasks"),
+    ("held_out_exact_match", lambda of: f"exact match {fmean(of.values()):.1%}, mean of {len(of)} tasks"),
     ("held_out.loss", lambda of: f"loss {of:.3f} nats"),
     ("held_out.exact_match", lambda of: f"exact match {of:.1%}"),
     ("held_out_right", lambda of: f"right {of['greedy']:.0%} greedily, {of['drawn_at_temperature_1']:.0%} drawn"),
