@@ -269,12 +269,12 @@ def _of_text(held: Certificate, name: str, rows: str) -> dict[str, Any]:
     same = held.tokens if held.at is None else held.at
     limited = "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
     rounded = f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits"
-    differs = "" if held.at is None else ", up to the first that differs"
     return _derived(
         label=f"Text against that of {name}",
         value="the same" if held.at is None else f"parts at token {held.at + 1}",
         formula=DEFINITIONS["same_tokens"].formula,
-        terms=f"{same} of {held.tokens} tokens are the same{differs}",
+        terms=f"{same} of {held.tokens} tokens are the same"
+        + ("" if held.at is None else ", up to the first that differs"),
         note=limited if held.limited else rows or rounded,
     )
 
