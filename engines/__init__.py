@@ -22,7 +22,7 @@ from engines.core.places import ASSETS
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
-from engines.core.stops import Alternatives
+from engines.core.stops import Alternatives, texts_beside
 from engines.core.study import (
     Partial,
     Study,
@@ -132,6 +132,7 @@ __all__ = [
     "study",
     "target_and_drafter",
     "texts",
+    "texts_beside",
     "verify",
     "visible",
     "watch",

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from engines import UserError
@@ -36,3 +37,17 @@ def of_module(
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(BAD_INPUT)
+
+
+def made_anew(files: Mapping[Path, str], check: bool) -> int:
+    """Write these files where they hold something else; with `check` only say which do. Returns the exit status."""
+    stale = [file for file, text in files.items() if not file.is_file() or file.read_text("utf-8") != text]
+    for file in stale:
+        if check:
+            print(f"{file} is not what the data say; run this command without --check")
+        else:
+            file.write_text(files[file], "utf-8")
+            print(f"{file} is written")
+    if not stale:
+        print(f"each of {len(files)} is up to date")
+    return int(bool(check and stale))

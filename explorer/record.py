@@ -69,10 +69,6 @@ def with_numbers_of(old: str, new: str) -> str:
     return NUMBER.sub(lambda _: next(numbers), new)
 
 
-def _causes(trace: Trace) -> list[list[str]]:
-    return [step.commits.causes if step.commits else [] for step in trace.steps]
-
-
 def retell(entry: Recording, folder: Path) -> None:
     """Take over the sentences that the engine says of the same steps today, where other words are used than when it was
     recorded; the numbers in them, the times and all else stay. A run that writes other tokens today, or for other
@@ -83,7 +79,7 @@ def retell(entry: Recording, folder: Path) -> None:
         engines.read_trace(data),
         engines.run(entry.method, entry.model, entry.prompt, params=entry.params, seed=entry.seed),
     )
-    if (old.output_ids, _causes(old)) != (new.output_ids, _causes(new)):
+    if decisions(old) != decisions(new):
         print(f"{entry.id}: it decides otherwise today; record it anew to have today's sentences", file=sys.stderr)
     elif wording(old) != wording(new):
         raw = msgspec.json.decode(data)

@@ -48,9 +48,3 @@ def kept(method: str, params: dict[str, Any], certificates: Iterable[Certificate
     return Kept(
         method, params, len(each), len(each) - len(first), sum(certificate.tokens for certificate in each), first
     )
-
-
-def recorded() -> list[Certified]:
-    """The certificates that ship, written by `decoding-explorer certify --json`. Raises msgspec.ValidationError for a
-    damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Certified) for path in sorted(FOLDER.glob("*.json"))]

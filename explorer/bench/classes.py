@@ -19,6 +19,7 @@ import numpy as np
 
 import engines
 from engines import ASSETS, median_interval
+from explorer.bench import shipped, stopped_early
 from explorer.bench.measure import refuse_bad
 from explorer.figures.compare import answer_ids
 
@@ -138,18 +139,13 @@ def bench_classes(
     measurements: dict[tuple[int, str], list[_One]] = {}
     records: dict[str, engines.ModelRecord] = {}
     row_seconds = dict(engines.row_costs(model))  # first, so that a benchmark that is stopped has them at once
-    partial = False
-    try:
+    with stopped_early(measurements) as interrupts:
         for group, text in ((group, text) for group, texts in prompts.items() for text in texts):
             ones = _alternate(runs, models, text, repeats, max_new_tokens)
             for i, measurement in enumerate(ones[1:]):
                 measurements.setdefault((i, group), []).append(measurement)
                 records |= {record.role: record for record in measurement.trace.header.models}
             progress(done := done + 1, total)
-    except KeyboardInterrupt:
-        if not measurements:
-            raise
-        partial = True
     header = next(iter(measurements.values()))[0].trace.header
     by_plan = sorted(measurements.items(), key=lambda item: item[0][0])
     return Bench(
@@ -161,7 +157,7 @@ def bench_classes(
         repeats=repeats,
         row_seconds=row_seconds,
         scores=[_score(plans[i], group, ones) for (i, group), ones in by_plan],
-        partial=partial,
+        partial=bool(interrupts),
     )
 
 
@@ -273,4 +269,4 @@ def _verdict(bench: Bench, label: str, tokens: float, fed: float) -> str:
 def recorded(folder: Path = FOLDER) -> list[Bench]:
     """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`; those with row-invariant
     forwards lie in a folder of their own. Raises msgspec.ValidationError for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Bench) for path in sorted(folder.glob("*.json"))]
+    return shipped(Bench, folder)

@@ -62,8 +62,3 @@ class Speeds(msgspec.Struct, frozen=True):
     left: int
     command: str
     date: str
-
-
-def recorded() -> list[Speeds]:
-    """The measurements that ship. Raises msgspec.ValidationError for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Speeds) for path in sorted(FOLDER.glob("*.json"))]

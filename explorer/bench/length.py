@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from engines import ASSETS, ModelRecord, UserError, median_interval
+from explorer.bench import stopped_early
 from explorer.bench.loops import REFERENCE, Engine, Reference
 from explorer.figures.compare import first_difference
 
@@ -90,7 +91,6 @@ def measured(
     ids = model.tokenizer.encode_prompt(prompt)
     model.warm_up()
     turns: dict[str, list[Turn]] = {}
-    partial = False
     with ExitStack() as closing:
         first = Reference(network, ids, length)
         closing.callback(first.close)
@@ -98,11 +98,9 @@ def measured(
         for engine in ours:
             closing.callback(engine.close)
         writers: list[Engine | Reference] = [first, *ours]
-        try:
+        with stopped_early(turns) as interrupts:
             for name, chunk in _turns(writers, length, progress):
                 turns.setdefault(name, []).append(chunk)
-        except KeyboardInterrupt:
-            partial = True
         reached = min(max((turn.goal for turn in turns.get(one.name, ())), default=0) for one in writers)
         done = [mark for mark in marks(length) if mark <= reached]
         if not done:
@@ -114,6 +112,7 @@ def measured(
             same = len(reference) if at is None else at
             loops.append(Loop(writer.name, _stretches(turns, writer.name, done), same))
         header = ours[0].header
+    partial = bool(interrupts)
     return Lengths(model.record, header.machine, header.versions, len(ids), length, CHUNK, loops, partial=partial)
 
 
@@ -194,9 +193,3 @@ LEGEND = (
 
 def _over(values: Sequence[float]) -> str:
     return f"{values[0]:.2f}" + (f" ({values[1]:.2f}-{values[2]:.2f})" if len(values) > 1 else "")
-
-
-def recorded() -> list[Lengths]:
-    """The measurements that ship, written by `decoding-explorer bench --length --json`. Raises msgspec.ValidationError
-    for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Lengths) for path in sorted(FOLDER.glob("*.json"))]

@@ -12,6 +12,7 @@ import msgspec
 import engines
 from engines import ASSETS, ModelRecord, wilson
 from engines.tasks import Dereference, Dereferences
+from explorer.bench import stopped_early
 from explorer.bench.measure import refuse_bad
 
 FOLDER = ASSETS / "bench" / "names"
@@ -67,12 +68,12 @@ def bench_names(
     """Run each method on each prompt. At Ctrl-C it returns the methods that were finished, as partial; raises
     KeyboardInterrupt where there is none."""
     lanes: list[Lane] = []
-    machine, partial = "", False
+    machine = ""
     refuse_bad(
         ((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, sample.prompts[0].prompt
     )
     progress(0, len(plans) * len(sample.prompts))
-    try:
+    with stopped_early(lanes) as interrupts:
         for i, (slug, params) in enumerate(plans):
             given = {**params, "max_new_tokens": LENGTH}
             runs = []
@@ -81,11 +82,7 @@ def bench_names(
                 machine = runs[-1].header.machine
                 progress(i * len(sample.prompts) + k + 1, len(plans) * len(sample.prompts))
             lanes.append(lane(slug, params, runs, sample.prompts))
-    except KeyboardInterrupt:
-        if not lanes:
-            raise
-        partial = True
-    version, code = platform.python_version(), engines.code_version()
+    version, code, partial = platform.python_version(), engines.code_version(), bool(interrupts)
     return Names(model.record, version, SEED, sample.asked, sample.wrong, lanes, code, machine, partial=partial)
 
 
@@ -132,8 +129,3 @@ def rows(names: Names) -> list[dict[str, Any]]:
         }
         for outcome in names.lanes
     ]
-
-
-def recorded() -> list[Names]:
-    """The measurements that ship. Raises msgspec.ValidationError for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Names) for path in sorted(FOLDER.glob("*.json"))]

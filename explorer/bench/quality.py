@@ -16,6 +16,7 @@ import msgspec
 import engines
 from engines import ASSETS, wilson
 from engines.tasks import TASKS
+from explorer.bench import shipped
 
 SEED = 3  # of the held-out prompts; the models' cards use others
 PARALLELBENCH = ASSETS / "sweeps" / "parallelbench.json.gz"  # beside the sweeps; `engines.parallelbench` reads it
@@ -162,11 +163,6 @@ def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
     return params
 
 
-def of_length(setting: Setting, length: int) -> Setting:
-    """The setting with answers of so many tokens in place of as many as each task needs."""
-    return setting._replace(params=fitted(engines.get_method(setting.method).info, length) | setting.params)
-
-
 def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
     """What the curve answers exactly in as many forwards as `point` took, between its two nearest points; None outside
     the curve."""
@@ -244,8 +240,7 @@ class Recorded(msgspec.Struct, frozen=True):
 def recorded() -> list[Recorded]:
     """The sweeps that ship, written by `decoding-explorer sweep --json`. Raises msgspec.ValidationError for a damaged
     file."""
-    folder = ASSETS / "sweeps"
-    return [msgspec.json.decode(path.read_bytes(), type=Recorded) for path in sorted(folder.glob("*.json"))]
+    return shipped(Recorded, ASSETS / "sweeps")
 
 
 def _percent(value: float | None) -> str:

@@ -3,16 +3,19 @@ them always comes in the order of the jobs."""
 
 import multiprocessing
 import os
+import queue
 import re
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +26,7 @@ from explorer.bench.cells import Cell, Outcome, decode
 LOOK_EVERY = 0.2  # seconds between two looks at the clock while workers are busy
 Stopped = Callable[[], bool]
 R = TypeVar("R", covariant=True)
+W = TypeVar("W")
 
 
 class Job(Protocol[R]):
@@ -104,60 +108,56 @@ def in_turn(model: Any, cells: Sequence[Cell], stopped: Stopped, **options: Any)
 def in_processes(about: Task, workers: int, jobs: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises
     UserError if one cannot work."""
-    if not jobs:
-        return
     spawn = multiprocessing.get_context("spawn")
-    crew: dict[Connection, Any] = {}
+    crew: list[tuple[Connection, Any]] = []
     try:
         for _ in range(min(workers, len(jobs))):
             ours, theirs = spawn.Pipe()
             process = spawn.Process(target=_serve, args=(theirs, about), daemon=True)
             process.start()
             theirs.close()
-            crew[ours] = process
-        sent: dict[Connection, int] = {}
-
-        def give(pipe: Connection, number: int) -> None:
-            pipe.send(jobs[number])
-            sent[pipe] = number
-
-        def done() -> Iterator[tuple[Connection, int, R]]:
-            for ready in cast("list[Connection]", wait(list(sent), timeout=LOOK_EVERY)):
-                yield ready, sent.pop(ready), _received(ready, crew[ready])
-
-        yield from _in_order(jobs, list(crew), give, done, stopped)
+            crew.append((ours, process))
+        yield from _in_order(jobs, crew, _done_by, stopped)
     finally:
-        for pipe, process in crew.items():
+        for pipe, process in crew:
             process.terminate()
             process.join()
             pipe.close()
 
 
 def _in_order(
-    jobs: Sequence[Job[R]],
-    idle: list[Any],
-    give: Callable[[Any, int], object],
-    done: Callable[[], Iterable[tuple[Any, int, R]]],
-    stopped: Stopped,
+    jobs: Sequence[Job[R]], workers: Sequence[W], ask: Callable[[W, Job[R]], R], stopped: Stopped
 ) -> Generator[R, None, None]:
-    """What comes of the jobs, in their order. give: a worker the job of this number; done: waits a moment, and says
-    which workers have done which jobs, and what came of them."""
-    given, yielded, waiting = 0, 0, dict[int, R]()
-    while yielded < len(jobs):
-        while idle and given < len(jobs):
-            give(idle.pop(), given)
-            given += 1
-        for worker, number, outcome in done():
-            waiting[number] = outcome
-            idle.append(worker)
-        if stopped():
-            return
-        while yielded in waiting:
-            yield waiting.pop(yielded)
-            yielded += 1
+    """What comes of the jobs, in their order. ask: waits for what a worker makes of a job; a thread of its own does
+    that for each worker."""
+    idle = queue.SimpleQueue[W]()
+    for worker in workers:
+        idle.put(worker)
+
+    def work(job: Job[R]) -> R:
+        worker = idle.get()
+        try:
+            return ask(worker, job)
+        finally:
+            idle.put(worker)
+
+    threads = ThreadPoolExecutor(max(1, len(workers)))
+    try:
+        for future in [threads.submit(work, job) for job in jobs]:
+            while not wait([future], LOOK_EVERY).done:
+                if stopped():
+                    return
+            if stopped():
+                return
+            yield future.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _received(pipe: Connection, process: Any) -> Any:
+def _done_by(worker: tuple[Connection, Any], job: Job[R]) -> Any:
+    pipe, process = worker
+    with suppress(BrokenPipeError):  # what it said before it ended is in the pipe
+        pipe.send(job)
     try:
         answer = pipe.recv()
     except (EOFError, ConnectionResetError):
@@ -211,7 +211,8 @@ def on_ray(
         raise UserError(f"no Ray cluster answers at '{address}': {error}; give its address, or local.") from None
     try:
         make = ray.remote(Worker).options(num_cpus=about.threads)
-        yield from _on_actors(ray, [make.remote(about) for _ in range(min(workers, len(jobs)))], jobs, stopped)
+        actors = [make.remote(about) for _ in range(min(workers, len(jobs)))]
+        yield from _in_order(jobs, actors, lambda actor, job: ray.get(actor.run.remote(job)), stopped)
     except ray.exceptions.RayError as error:
         if isinstance(error, UserError):  # of a job, on one of the nodes
             raise UserError(str(error.cause)) from None  # type: ignore[attr-defined]
@@ -231,19 +232,6 @@ def _answers(address: str) -> None:
         raise UserError(
             f"no Ray cluster answers at '{address}': {error}; give the address of one that runs, or local."
         ) from None
-
-
-def _on_actors(ray: Any, actors: list[Any], jobs: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
-    busy: dict[Any, tuple[Any, int]] = {}
-
-    def give(actor: Any, number: int) -> None:
-        busy[actor.run.remote(jobs[number])] = (actor, number)
-
-    def done() -> Iterator[tuple[Any, int, R]]:
-        for ready in ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)[0]:
-            yield *busy.pop(ready), ray.get(ready)
-
-    yield from _in_order(jobs, actors, give, done, stopped)
 
 
 def until(seconds: float | None) -> Stopped:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import engines
 from engines import MethodInfo, Trace, UserError
+from explorer.bench import stopped_early
 from explorer.cli.io import check_target, print_lines, remark, signed, write_json
 from explorer.cli.loading import load, loading
 from explorer.cli.options import LENGTH, OPTION, Command, key_values, length_of_all, positive, with_part
@@ -79,17 +80,14 @@ def bench_command(args: argparse.Namespace) -> int:
     plans = measure.plan([info.slug for info in infos], model, own_params(args, infos))
     texts = measure.prompts_for(model.record.name, args.prompts)
     parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]
-    figures, partial = list[measure.Figure](), False
+    figures = list[measure.Figure]()
     what = "methods and points of the sweep" if plans[-1][-1] else "methods"
     with progress_of(parts, what) as progress:
         coming = measure.measured(plans, model, texts, repeats=args.repeats, max_new_tokens=length, progress=progress)
-        try:
+        with stopped_early(figures) as interrupts:
             for figure in coming:
                 figures.append(figure)
-        except KeyboardInterrupt:
-            if not figures:
-                raise
-            partial = True
+    partial = bool(interrupts)
     only = _only(partial, len(figures), len(plans), what)
     if args.json:
         write_json(args.json, {"model": model.record, "figures": figures, "partial": partial})
@@ -208,14 +206,11 @@ def certify_command(args: argparse.Namespace) -> int:
         if float(params.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
     texts = prompts_for(model.record.name, args.prompts)
-    with progress_of([(slug, len(texts)) for slug, _ in plans], "methods", bar=args.json == "-") as progress:
-        try:
-            _hold(args, model, plans, texts, held, progress)
-        except KeyboardInterrupt:
-            if not held.kept:
-                raise
-            held.partial = True
-    _only(held.partial, len(held.kept), len(plans), "methods")
+    parts = [(slug, len(texts)) for slug, _ in plans]
+    with progress_of(parts, "methods", args.json == "-") as progress, stopped_early(held.kept) as interrupts:
+        _hold(args, model, plans, texts, held, progress)
+    partial = bool(interrupts)
+    _only(partial, len(held.kept), len(plans), "methods")
     if args.json:
         header = next(trace.header for traces in held.controls.values() for trace in traces.values())
         record = certified.Certified(
@@ -226,11 +221,11 @@ def certify_command(args: argparse.Namespace) -> int:
             kept=held.kept,
             network=held.network,
             server=held.server,
-            partial=held.partial,
+            partial=partial,
         )
         write_json(args.json, signed(record, args))
     differs = any(kept.same < kept.prompts for kept in (*held.kept, *held.network))
-    return INTERRUPTED if held.partial else int(differs)
+    return INTERRUPTED if partial else int(differs)
 
 
 @dataclass
@@ -242,7 +237,6 @@ class _Held:
     network: list[Kept] = field(default_factory=list)
     server: list[Kept] = field(default_factory=list)
     controls: dict[str, dict[str, Trace]] = field(default_factory=dict)
-    partial: bool = False
 
 
 def _hold(

@@ -76,7 +76,10 @@ def _asked(args: argparse.Namespace, model: Any) -> Any:
     fixed = {name: values[0] for name, values in given.items() if name not in swept}
     settings = quality.plan(model.record.kind, slugs, swept, fixed)
     if length:
-        settings = [quality.of_length(setting, length) for setting in settings]
+        settings = [
+            setting._replace(params=quality.fitted(engines.get_method(setting.method).info, length) | setting.params)
+            for setting in settings
+        ]
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
 
 

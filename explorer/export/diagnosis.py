@@ -16,7 +16,7 @@ FOOT = (
 
 
 def diagnosis_page(diagnosis: Any) -> str:
-    """The page's text. found: an `engines.Diagnosis`."""
+    """The page's text. diagnosis: an `engines.Diagnosis`."""
     title = f"Why is {diagnosis.drafter} slow?"
     notes = [h("li", {}, note) for note in (*diagnosis.notes, *diagnosed.findings(diagnosis))]
     tables = [_section(t.title, t.note, table(t.columns, t.rows)) for t in diagnosed.tables(diagnosis) if t.rows]

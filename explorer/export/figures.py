@@ -91,7 +91,8 @@ def layout(
     if clock:
         check_clock(runs, unit)
     check_cells(runs, view)
-    drawing = Drawing(72 * width, 0, _title(runs, view))
+    title = f"{VIEWS[view]}: {' and '.join(run.header.title for run in runs)}"
+    drawing = Drawing(72 * width, 0, title)
     if view == "curve":
         _curve(drawing, runs, unit)
     elif view == "work":
@@ -118,10 +119,6 @@ def _checked_dpi(dpi: int) -> int:
     if isinstance(dpi, bool) or not isinstance(dpi, int) or not 50 <= dpi <= 1200:
         raise UserError(f"dpi={str(dpi)[:20]} is not allowed; give a whole number from 50 to 1200.")
     return dpi
-
-
-def _title(runs: Sequence[Playback], view: str) -> str:
-    return f"{VIEWS[view]}: {' and '.join(run.header.title for run in runs)}"
 
 
 def cursor_of(run: Playback, view: str, step: int | None) -> int:

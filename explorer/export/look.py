@@ -41,11 +41,6 @@ def glyph(name: str) -> str:
     return str(theme()["states"][name]["glyph"])
 
 
-def label(name: str) -> str:
-    """The words for a state."""
-    return str(theme()["states"][name]["label"])
-
-
 def border(name: str) -> tuple[float, ...]:
     """The dash of a state's border; None means that it has none."""
     return {"dashed": (2.0, 1.4), "dotted": (0.7, 1.0)}.get(theme()["states"][name]["border"], ())

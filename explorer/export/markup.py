@@ -124,7 +124,7 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
 
 
 def document(title: str, policy: str, looks: Html, body: Html, meta: Mapping[str, str] = {}) -> str:
-    """The frame of every page. looks: its styles, and scripts that run before it is drawn; said: further `meta`."""
+    """The frame of every page. looks: its styles, and scripts that run before it is drawn; meta: more of it by name."""
     named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", **meta}
     head = join(
         h("meta", {"charset": "utf-8"}),

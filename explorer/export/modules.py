@@ -15,7 +15,7 @@ from tree_sitter import Language, Parser
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_PARSER = Parser(Language(tree_sitter_javascript.language()))
+JAVASCRIPT = Language(tree_sitter_javascript.language())
 
 
 class Module:
@@ -31,7 +31,7 @@ class Module:
         """The names of the classes that it exports."""
         self._exports: list[str] = []
         self._edits: list[tuple[int, int, str]] = []
-        self._root = _PARSER.parse(self._text).root_node
+        self._root = tree(text)
         if "</script" in text or "<!--" in text:
             raise ValueError(f"{name} holds text that would end a script in a page: '</script' or '<!--'")
         for node in self._root.children:
@@ -89,6 +89,11 @@ class Module:
 
     def _refused(self, node: Node) -> ValueError:
         return ValueError(f"{self.name} uses a form that no classic script can hold: {_text(node)!r}")
+
+
+def tree(source: str) -> Node:
+    """The syntax of a module."""
+    return Parser(JAVASCRIPT).parse(source.encode()).root_node
 
 
 def joined(names: Iterable[str], read: Callable[[str], Module], without: Iterable[str] = ()) -> str:

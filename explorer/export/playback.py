@@ -68,20 +68,20 @@ class Playback:
         self._history = history(trace)
         self.widths = self._history.widths
         self.widest = max(self.widths)  # positions of the longest board, prompt included
-        self._lanes: dict[str, tuple[float, float]] = {}
+        self.ranges: dict[str, tuple[float, float]] = {}  # of a score over the whole run; 0 and 1 of a probability
         for step in trace.steps:
             self._range(step)
 
     def _range(self, step: Step) -> None:
         for lane in step.scores:
             if lane.unit == "probability":
-                self._lanes[lane.name] = (0.0, 1.0)
+                self.ranges[lane.name] = (0.0, 1.0)
                 continue
             values = lane.values.array()
             known = values[np.isfinite(values)]
             if known.size:
-                low, high = self._lanes.get(lane.name, (math.inf, -math.inf))
-                self._lanes[lane.name] = (min(low, float(known.min())), max(high, float(known.max())))
+                low, high = self.ranges.get(lane.name, (math.inf, -math.inf))
+                self.ranges[lane.name] = (min(low, float(known.min())), max(high, float(known.max())))
 
     @property
     def length(self) -> int:
@@ -91,11 +91,7 @@ class Playback:
     @property
     def lane(self) -> str | None:
         """The score that colours open cells: confidence where there is one, else the first."""
-        return "confidence" if "confidence" in self._lanes else next(iter(self._lanes), None)
-
-    def lane_range(self, name: str) -> tuple[float, float]:
-        """Ends of a score over the whole run; 0 and 1 for a probability."""
-        return self._lanes[name]
+        return "confidence" if "confidence" in self.ranges else next(iter(self.ranges), None)
 
     def end(self, clock: Clock) -> float:
         """Where the run ends on a clock."""
@@ -173,7 +169,7 @@ class Playback:
         lane = next((lane for lane in self.trace.steps[t - 1].scores if lane.name == self.lane), None)
         if lane is None:
             return {}
-        low, high = self._lanes[self.lane]
+        low, high = self.ranges[self.lane]
         values = lane.values.array().ravel()
         part = np.clip((values - low) / (high - low), 0, 1) if high > low else np.full(values.shape, 0.5)
         known = {lane.start + i: float(value) for i, value in enumerate(part) if math.isfinite(value)}

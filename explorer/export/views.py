@@ -193,11 +193,11 @@ def legend(
     states = set(TREE_STATES if view == "tree" else ())
     for run, t in zip(runs, drawn, strict=True) if view != "tree" else ():
         states.update(cell.state for row in range(0 if view == "board" else t, t + 1) for cell in run.board(row))
-    entries = [("state", name, look.label(name)) for name in look.theme()["states"] if name in states]
+    entries = [("state", name, each["label"]) for name, each in look.theme()["states"].items() if name in states]
     if view != "tree":
         if any(run.lane for run in runs):
             run = next(run for run in runs if run.lane)
-            low, high = run.lane_range(str(run.lane))
+            low, high = run.ranges[str(run.lane)]
             heat = ("heat", "", f"masked, {run.lane} {low:.3g} to {high:.3g}")
             entries = [heat if entry[1] == "masked" else entry for entry in entries]
         kinds = dict.fromkeys(kind for run in runs for kind in span_kinds(run) if view == "step" or kind in BOUNDS)

@@ -219,15 +219,14 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     """The logits of both tokens at the first difference, by one more look at the model; None where the texts are the
     same or one of them ends there."""
     ours, plain, _ = _comparable(trace, control)
-    at = first_difference(ours, plain)
-    if at is None or at >= min(len(ours), len(plain)):
+    return _tie(model, control, ours, plain)
+
+
+def _tie(model: Any, control: Trace, ours: Sequence[int], theirs: Sequence[int]) -> Tie | None:
+    at = first_difference(ours, theirs)
+    if at is None or at >= min(len(ours), len(theirs)):
         return None
-    return tie_behind(model, [*control.header.prompt_ids, *plain[:at]], plain[at], ours[at])
-
-
-def tie_behind(model: Any, text: Sequence[int], control: int, ours: int) -> Tie:
-    """The logits of two tokens behind a text, the control's first."""
-    logits = engines.next_logits(model, text, [control, ours])
+    logits = engines.next_logits(model, [*control.header.prompt_ids, *theirs[:at]], [theirs[at], ours[at]])
     return Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
 
 
@@ -271,9 +270,7 @@ def of_ids(model: Any, control: Trace, ours: Sequence[int], theirs: Sequence[int
     if at is None:
         return Certificate(len(theirs), None, dtype=dtype)
     here, there = (model.tokenizer.piece(ids[at]).text if at < len(ids) else "" for ids in (ours, theirs))
-    tie = None
-    if asked and at < min(len(ours), len(theirs)):
-        tie = tie_behind(model, [*control.header.prompt_ids, *theirs[:at]], theirs[at], ours[at])
+    tie = _tie(model, control, ours, theirs) if asked else None
     return Certificate(len(theirs), at, here, there, dtype, tie)
 
 

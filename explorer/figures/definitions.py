@@ -56,19 +56,18 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     label: str
     unit: str
-    kind: Kind
     formula: str
     terms: str = ""
     counts: list[str] = []
     note: str = ""
+    kind: Kind = "measured"
 
 
 DEFINITIONS: dict[str, Definition] = {
-    "steps": Definition("Steps", "count", "measured", "iterations of the decoding loop"),
+    "steps": Definition("Steps", "count", "iterations of the decoding loop"),
     "target_calls": Definition(
         "Model calls",
         "count",
-        "measured",
         "calls of the chosen model; a batch of alternatives in one call is one call",
         "all calls: {roles}",
         ["calls"],
@@ -76,14 +75,12 @@ DEFINITIONS: dict[str, Definition] = {
     "draft_calls": Definition(
         "Draft calls",
         "count",
-        "measured",
         "calls of all other models of the run: a draft, a small model, an encoder",
         "all calls: {roles}; the target's are left out",
     ),
     "work": Definition(
         "Work",
         "layer-rows",
-        "measured",
         "rows × transformer layers that were really computed, all models together",
         "{work_roles}",
         note="an early exit, a skipped layer or a short draft pays only for the layers that it ran",
@@ -91,7 +88,6 @@ DEFINITIONS: dict[str, Definition] = {
     "tokens_fed": Definition(
         "Tokens fed",
         "count",
-        "measured",
         "rows × positions of all model calls, cached positions not counted",
         "summed over all calls: {roles}",
         ["fed"],
@@ -99,7 +95,6 @@ DEFINITIONS: dict[str, Definition] = {
     "tokens": Definition(
         "Tokens",
         "count",
-        "measured",
         "ids emitted before the first end mark; prompt, end marks, padding and open masks are not counted",
         "{ids} (positions after the prompt) − {end_tokens} (end mark) − {padding} (padding) − {masks} (masks)",
         ["tokens"],
@@ -107,28 +102,26 @@ DEFINITIONS: dict[str, Definition] = {
     "all_tokens": Definition(
         "Tokens of all samples",
         "count",
-        "measured",
         "tokens that were added to any sample or path of the answer; end marks are not counted",
         note="the calls of this run served all of them; the answer is one",
     ),
     "end_tokens": Definition(
-        "End marks and padding", "count", "measured", "ids from the first end mark on", "{end_tokens} + {padding}"
+        "End marks and padding", "count", "ids from the first end mark on", "{end_tokens} + {padding}"
     ),
-    "masks_left": Definition("Masks left", "count", "measured", "positions that the run left open"),
+    "masks_left": Definition("Masks left", "count", "positions that the run left open"),
     "tokens_per_call": Definition(
         "Tokens per model call",
         "ratio",
-        "derived",
         "tokens ÷ model calls",
         "{gained} ÷ {target_calls}",
         ["gained", "calls"],
         "end marks and padding do not count as tokens, although a masked model spends calls on them; draft calls "
         "are shown separately; of a run with several samples the tokens of all count, since the calls served all",
+        kind="derived",
     ),
     "model_seconds": Definition(
         "Model time",
         "seconds",
-        "measured",
         "time in which a model call ran; warm-up excluded",
         "summed over all calls: {roles}",
         ["time"],
@@ -136,7 +129,6 @@ DEFINITIONS: dict[str, Definition] = {
     "waiting_seconds": Definition(
         "Waiting for the server",
         "seconds",
-        "measured",
         "time until each piece of the answer was here: the server's queue, its model, its own work and the network "
         "together; connecting excluded",
         "summed over {steps} arrivals",
@@ -144,96 +136,97 @@ DEFINITIONS: dict[str, Definition] = {
     "method_seconds": Definition(
         "Method time",
         "seconds",
-        "measured",
         "the method's own work between model calls; recording and drawing excluded",
         "summed over {steps} steps",
         ["time"],
     ),
     "busy_seconds": Definition(
-        "Seconds", "seconds", "derived", "model time + method time", "{model_seconds} + {method_seconds}", ["time"]
+        "Seconds",
+        "seconds",
+        "model time + method time",
+        "{model_seconds} + {method_seconds}",
+        ["time"],
+        kind="derived",
     ),
     "tokens_per_second": Definition(
         "Tokens per second",
         "per second",
-        "derived",
         "tokens ÷ (model time + method time)",
         "{gained} ÷ ({model_seconds} + {method_seconds})",
         ["gained", "time"],
         "of a run with several samples the tokens of all count",
+        kind="derived",
     ),
     "record_seconds": Definition(
         "Recording time",
         "seconds",
-        "measured",
         "time spent on recording the steps, not part of model or method time",
     ),
     "recording_overhead": Definition(
         "Recording overhead",
         "share",
-        "derived",
         "recording time ÷ (model time + method time)",
         "{record_seconds} ÷ ({model_seconds} + {method_seconds})",
+        kind="derived",
     ),
-    "warmup_seconds": Definition(
-        "Warm-up", "seconds", "measured", "one untimed forward when a model runs for the first time"
-    ),
+    "warmup_seconds": Definition("Warm-up", "seconds", "one untimed forward when a model runs for the first time"),
     "wall_seconds": Definition(
-        "Wall time", "seconds", "measured", "from the first step's start to the end; recording and sending included"
+        "Wall time", "seconds", "from the first step's start to the end; recording and sending included"
     ),
     "revised": Definition(
         "Revised later",
         "count",
-        "derived",
         "tokens written by now that a later write replaces or removes, each counted once, by the first one",
         "{remasked} re-masked + {changed} changed + {cut} cut off",
         ["tokens"],
         "read off the trace; it ends where the trace ends. Tokens after an end mark that came later are not counted "
         "here",
+        kind="derived",
     ),
     "missing": Definition(
         "Still missing",
         "count",
-        "derived",
         "tokens of the run's output that are not in their place yet",
         "{final} of the output − {kept} in their place",
         ["tokens"],
         "the output is that of this run as it ended",
+        kind="derived",
     ),
     "acceptance_rate_of_drafted": Definition(
         "Acceptance rate",
         "share",
-        "derived",
         "Σ accepted ÷ Σ drafted nodes",
         note="over the steps that verified a draft tree; the root row is not a drafted node",
+        kind="derived",
     ),
     "same_tokens": Definition(
         "Text",
         "tokens",
-        "derived",
         "the emitted ids of both runs before their first end mark, compared in order",
+        kind="derived",
     ),
     "same_characters": Definition(
         "Text",
         "characters",
-        "derived",
         "the texts of both runs, character by character, since their models have other tokenizers",
+        kind="derived",
     ),
     "speed": Definition(
         "Tokens per second over those of another run",
         "times",
-        "derived",
         "tokens per second of this run ÷ tokens per second of the other; each is tokens ÷ (model time + method time) "
         "of the whole run",
         note="the reading of the prompt is inside; warm-up, recording and drawing are left out. One run of each on the "
         "machine below: no benchmark",
+        kind="derived",
     ),
     "too_busy": Definition(
         "this machine was too busy to tell the speed",
         "",
-        "derived",
         "no ratio: single steps took far longer than the others of their run, other programs had the processor for "
         "much of the calls, or the ratio is more than the calls and the work of the two runs explain. Run both again "
         "on a quiet machine, or use decoding-explorer bench, which repeats",
+        kind="derived",
     ),
 }
 """The last five are said of runs that are held against each other."""
@@ -298,10 +291,9 @@ def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
 
 def played() -> dict[str, Any]:
     """What the player writes receipts with: {DEFINITIONS, COUNTED, LOST, KINDS}."""
-    facts = {
-        name: msgspec.to_builtins(DEFINITIONS[name]) | ({} if needs(name) == (name,) else {"needs": needs(name)})
-        for name in PLAYED
-    }
+    facts = {name: {"kind": DEFINITIONS[name].kind} | msgspec.to_builtins(DEFINITIONS[name]) for name in PLAYED}
+    for name in PLAYED:
+        facts[name] |= {} if needs(name) == (name,) else {"needs": needs(name)}
     return {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS}
 
 

@@ -32,10 +32,11 @@ class Place(NamedTuple):
 
 def headline(diagnosis: Any) -> str:
     """What was looked at, and how much of a draft is accepted."""
+    prompts = "one prompt" if diagnosis.prompts == 1 else f"{diagnosis.prompts} prompts"
     return (
         f"{diagnosis.drafter} ({diagnosis.format}) on {diagnosis.target}: {diagnosis.accepted:.2f} of "
         f"{counted(diagnosis.k)} accepted, if "
-        f"a draft began at each of {diagnosis.tokens} written tokens ({_prompts(diagnosis.prompts)})."
+        f"a draft began at each of {diagnosis.tokens} written tokens ({prompts})."
     )
 
 
@@ -204,10 +205,6 @@ def counted(k: int) -> str:
     return "one drafted token" if k == 1 else f"{k} drafted tokens"
 
 
-def _prompts(n: int) -> str:
-    return "one prompt" if n == 1 else f"{n} prompts"
-
-
 def candidates(some: Any) -> str:
     """Tokens with their probabilities."""
     return ", ".join(f"“{candidate.text}” {candidate.probability:.3g}" for candidate in some[:SHOWN])
@@ -231,7 +228,7 @@ class Length(msgspec.Struct, frozen=True):
 
 
 def lengths(diagnosis: Any, acceptance: float | None = None) -> list[Length]:
-    """For each length that was timed what it is worth; none where nothing was timed. found: an `engines.Diagnosis`;
+    """For each length that was timed what it is worth; none where nothing was timed. diagnosis: an `engines.Diagnosis`;
     acceptance: the chance of each drafted token, if it were the same at every depth; by default what was measured at
     each depth."""
     if diagnosis.cost is None:

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from engines import Trace
+from engines import Trace, texts_beside
 from engines.tasks import check, recognise, task_of
 from explorer.figures.board import history
 
@@ -45,15 +45,14 @@ def judge(trace: Trace) -> Mark | None:
 
 def marks(trace: Trace) -> dict[str, tuple[str, bool]]:
     """Of texts that pictures mark beside that of the run, what each answers and whether it is right: paths that have
-    ended and what was left alone by the task's check, the answers of a vote by their last number."""
+    ended, and what records tell beside the run, texts by the task's check and answers by their last number."""
     example = recognise(trace.header.prompt)
     if example is None:
         return {}
     ends, pieces = set(trace.header.eos_ids), {piece.id: piece.text for piece in trace.pieces}
-    paths, over, answers, alone = dict[int, list[int]](), set[int](), list[str](), list[int]()
+    paths, over = dict[int, list[int]](), set[int]()
+    alone, answers = texts_beside(trace)
     for step in trace.steps:
-        alone += step.records.get("left_alone", {}).get("tokens", ())
-        answers += step.records.get("vote", {}).get("answers", ())
         for branch in step.branches:
             kept = paths.get(branch.id, [])[: max(0, branch.length - len(branch.tokens))]
             paths[branch.id] = [*kept, *branch.tokens]

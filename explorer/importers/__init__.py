@@ -4,8 +4,6 @@
 One module per format; each names the documentation that it was written from. Nothing in a record is trusted or
 executed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from engines import Trace, TraceError, read_trace
@@ -13,32 +11,18 @@ from explorer.importers import diffusers_frames, llada_log, recorded, sglang, vl
 from explorer.importers.events import decoded
 
 FORMATS = "vLLM, SGLang, diffusers and LLaDA's text log"
-CANVASES = "diffusers, recorded canvases of a discrete diffusion pipeline"
 TRACE = "trace"
 
 
-@dataclass(frozen=True)
-class Importer:
-    """A format: how its records are recognised and read. `looks` and `read` get the decoded JSON, or the text where
-    `plain`."""
-
-    name: str
-    title: str
-    looks: Callable[[Any], bool]
-    read: Callable[[Any], Trace]
-    plain: bool = False
-
-
-IMPORTERS = {
-    importer.name: importer
-    for importer in (
-        Importer("vllm", "vLLM, per-request speculative metrics", vllm.looks, vllm.read),
-        Importer("sglang", "SGLang, response statistics", sglang.looks, sglang.read),
-        Importer("diffusers", CANVASES, diffusers_frames.looks, diffusers_frames.read),
-        Importer("llada-log", "LLaDA, text log of its boards", llada_log.looks, llada_log.read, plain=True),
-        Importer("answer", "a server's saved answer that names its tokens", recorded.looks, recorded.read, plain=True),
-    )
+IMPORTERS: dict[str, Any] = {
+    "vllm": vllm,
+    "sglang": sglang,
+    "diffusers": diffusers_frames,
+    "llada-log": llada_log,
+    "answer": recorded,
 }
+"""By its name the module of a format: `TITLE`; `looks`, whether something is such a record, and `read`, its trace."""
+PLAIN = (llada_log, recorded)  # are given the text, the others the decoded JSON
 
 
 def import_trace(text: str, name: str = "auto") -> Trace:
@@ -52,11 +36,12 @@ def import_trace(text: str, name: str = "auto") -> Trace:
         raise TraceError(f"the format '{name[:40]}' is not known; choose one of {known}.")
     body = decoded(text)
     for importer in IMPORTERS.values() if name == "auto" else (IMPORTERS[name],):
-        given = text if importer.plain else body
+        given = text if importer in PLAIN else body
         if importer.looks(given):
-            return importer.read(given)
+            trace: Trace = importer.read(given)
+            return trace
     if name != "auto":
-        raise TraceError(f"this is not a record of the format {name} ({IMPORTERS[name].title}); formats are {known}.")
+        raise TraceError(f"this is not a record of the format {name} ({IMPORTERS[name].TITLE}); formats are {known}.")
     try:
         return read_trace(text)
     except TraceError as error:

@@ -82,17 +82,17 @@ def step(index: int, **groups: Any) -> dict[str, Any]:
 
 
 def trace(
+    *,
     source: str,
     title: str,
+    model: str = "",
+    prompt: str = "",
     steps: Sequence[dict[str, Any]],
     table: Table,
     output_ids: Sequence[int],
     text: str,
     missing: Iterable[str],
     about: str,
-    *,
-    model: str = "",
-    prompt: str = "",
     unknown: Iterable[str] = (*UNTIMED, "seed", "prompt_ids"),
     end: Mapping[str, Any] = {},
     **more: Any,

@@ -21,6 +21,7 @@ from msgspec import Meta
 from engines import Trace, TraceError
 from explorer.importers.build import MAX_CELLS, Table, convert, step, trace
 
+TITLE = "diffusers, recorded canvases of a discrete diffusion pipeline"
 SOURCE = "diffusers' recorded canvases"
 PENDING = -1
 
@@ -87,16 +88,16 @@ def read(body: Any) -> Trace:
     about = f"{recording.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
     about += ". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""
     return trace(
-        SOURCE,
-        recording.label or "Discrete diffusion",
-        steps,
-        table,
-        output,
-        text,
-        ["end_marks", "tokens"],
-        about,
+        source=SOURCE,
+        title=recording.label or "Discrete diffusion",
         model=recording.model_id,
         prompt=recording.prompt,
+        steps=steps,
+        table=table,
+        output_ids=output,
+        text=text,
+        missing=["end_marks", "tokens"],
+        about=about,
         params=params,
         **({} if mask is None else {"mask_id": mask, "canvas": width}),
     )

@@ -13,6 +13,7 @@ from engines import Trace, TraceError, texts
 from explorer.importers.build import MAX_CELLS, Table, step, trace
 from explorer.importers.diffusers_frames import board_changes
 
+TITLE = "LLaDA, text log of its boards"
 SOURCE = "LLaDA's text log"
 MASK = "<|mdm_mask|>"
 _LINE = re.compile(r"\s*(\d{1,7}),\s*\*(.*)&\s*")
@@ -53,7 +54,15 @@ def read(text: str) -> Trace:
     for index, board in enumerate(boards):
         steps.append(step(index, note=f"Sampling step {numbers[index]}.", **board_changes(before, board, mask)))
         before = board
-    text = "".join(table.pieces[token]["text"] for token in before if token != mask).strip()
-    missing, about = ["token_ids", "end_marks", "tokens", "params"], "only the boards were logged"
-    title = "Masked diffusion, from a text log"
-    return trace(SOURCE, title, steps, table, before, text, missing, about, mask_id=mask, canvas=len(before))
+    return trace(
+        source=SOURCE,
+        title="Masked diffusion, from a text log",
+        steps=steps,
+        table=table,
+        output_ids=before,
+        text="".join(table.pieces[token]["text"] for token in before if token != mask).strip(),
+        missing=["token_ids", "end_marks", "tokens", "params"],
+        about="only the boards were logged",
+        mask_id=mask,
+        canvas=len(before),
+    )

@@ -14,6 +14,7 @@ from explorer.importers.choices import SEVERAL, behind, beside, fed, first_choic
 from explorer.importers.endings import ending, failure, finished
 from explorer.importers.events import DONE, Lines, decoded
 
+TITLE = "a server's saved answer that names its tokens"
 SOURCE = "a saved answer of a server"
 HOW = (
     "besides traces, records are read of vLLM (--per-request-spec-decode-metrics detailed), SGLang "
@@ -80,19 +81,19 @@ def read(text: Any) -> Trace:
     about = "read from a saved answer; only what the server reported is here"
     about += "; its text begins with what was fed, which is not shown as written" if prompt else ""
     text = "".join(event.text for event in events).strip().encode("utf-8", "replace").decode()
-    missing = ["end_marks", *absent, *(["steps"] if whole else []), "params"]
+    reason, message = ending(finish or _closed(saved), error)
     return trace(
-        SOURCE,
-        "Saved answer",
-        steps,
-        table,
-        table.ids(output),
-        text,
-        missing,
-        about,
+        source=SOURCE,
+        title="Saved answer",
         model=next((event.model for event in events if event.model), ""),
         prompt=prompt.encode("utf-8", "replace").decode(),
-        end=dict(zip(("reason", "message"), ending(finish or _closed(saved), error), strict=True)),
+        steps=steps,
+        table=table,
+        output_ids=table.ids(output),
+        text=text,
+        missing=["end_marks", *absent, *(["steps"] if whole else []), "params"],
+        about=about,
+        end={"reason": reason, "message": message},
     )
 
 

@@ -19,6 +19,7 @@ from explorer.importers.endings import BROKEN, complaint, ending, finished
 from explorer.importers.vllm import RESPONSE, first, ids_of, lost, name_tokens, output_of
 from explorer.importers.vllm import ended as choice_ended
 
+TITLE = "SGLang, response statistics"
 SOURCE = "SGLang's response statistics"
 NAMES = {
     "verifications": ("spec_verify_ct",),
@@ -64,12 +65,22 @@ def read(body: Any) -> Trace:
     why, error = ended(meta)
     end, sentences = choice_ended(response)
     if why:
-        end, sentences = dict(zip(("reason", "message"), ending(why, error), strict=True)), [*sentences, finished(why)]
+        reason, message = ending(why, error)
+        end = {"reason": reason, "message": message}
+        sentences = [*sentences, finished(why)]
     note = " ".join([note, *sentences])
-    steps = [step(0, facts=facts, note=note, **({"commits": commits} if numbers else {}))]
-    title, model, missing = "SGLang · speculative decoding", words(response.get("model")), lost(tokens, count)
-    missing += ["steps", "params"]
-    return trace(SOURCE, title, steps, table, table.ids(numbers), text, missing, RESPONSE, model=model, end=end)
+    return trace(
+        source=SOURCE,
+        title="SGLang · speculative decoding",
+        model=words(response.get("model")),
+        steps=[step(0, facts=facts, note=note, **({"commits": commits} if numbers else {}))],
+        table=table,
+        output_ids=table.ids(numbers),
+        text=text,
+        missing=[*lost(tokens, count), "steps", "params"],
+        about=RESPONSE,
+        end=end,
+    )
 
 
 def ended(meta: Mapping[str, Any]) -> tuple[str, str]:

@@ -45,6 +45,7 @@ from explorer.importers.choices import (
 from explorer.importers.endings import ending, failure, finished
 
 RESPONSE = "read from a response; only what the server reported is here"
+TITLE = "vLLM, per-request speculative metrics"
 SOURCE = "vLLM's per-request speculative metrics"
 Count = Annotated[int, Meta(ge=0, le=10**9)]
 TIMES = ("time_to_first_token_ms", "generation_time_ms", "queue_time_ms", "mean_itl_ms", "tokens_per_second")
@@ -89,9 +90,18 @@ def read(body: Any) -> Trace:
         note = "One step stands for the whole request: the record has totals, not the order of its steps."
         steps = [step(0, facts=totals(record) | times, **_reported(tokens, note))]
     steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *sentences]).strip()
-    title, about, missing = "vLLM · speculative decoding", RESPONSE, [*missing, "params"]
-    model = words(body.get("model"))
-    return trace(SOURCE, title, steps, table, table.ids(tokens), text, missing, about, model=model, end=end)
+    return trace(
+        source=SOURCE,
+        title="vLLM · speculative decoding",
+        model=words(body.get("model")),
+        steps=steps,
+        table=table,
+        output_ids=table.ids(tokens),
+        text=text,
+        missing=[*missing, "params"],
+        about=RESPONSE,
+        end=end,
+    )
 
 
 def totals(record: Speculation) -> dict[str, float]:

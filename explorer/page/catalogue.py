@@ -183,11 +183,20 @@ class Catalogue:
             raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(self.methods)}.")
         return self.methods[slug]
 
+    def listed(self, name: object) -> Any:
+        """A listed model. Raises UserError for what is not the name of one."""
+        model = next((model for model in self.models if model.name == name), None)
+        if model is None:
+            raise UserError(
+                f"unknown model '{str(name)[:60]}'; choose one of {', '.join(m.name for m in self.models)}."
+            )
+        return model
+
     def plan(self, slug: str, model: str, params: Mapping[str, Any]) -> Form:
         """What may run here: a listed model where strangers come, no file of this machine, and an answer of a bounded
         length. Raises UserError; all else is checked by `engines`."""
-        if not self.open and model not in {m.name for m in self.models}:
-            raise UserError(f"unknown model '{model[:60]}'; choose one of {', '.join(m.name for m in self.models)}.")
+        if not self.open:
+            self.listed(model)
         info = self.known(slug)
         length = {param.name: params.get(param.name, param.default) for param in info.params if param.name == LENGTH}
         given = {**params, **length}

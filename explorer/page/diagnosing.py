@@ -21,14 +21,8 @@ A published drafter and its target: which guesses are right, at which depth, wha
 makes it better when it is turned, and what a round costs on this machine. The same as `decoding-explorer diagnose`;
 formats and slips: [Published drafters](?doc=models).
 """
-
-
 TOKENS = 48
-
-
 MOST = 256
-
-
 PROMPTS = 50
 
 

@@ -63,8 +63,7 @@ def links() -> gr.HTML:
 
 
 def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str) -> None:
-    """Build the tab; asked: `parts.doc_links`, outside of all tabs; limits: those of this page, as Markdown; `light`:
-    options of a handler that touches no model."""
+    """Build the tab. asked: what `links` made, outside of all tabs; limits: those of this page, as Markdown."""
     titles = documents()
     with gr.Row():
         with gr.Column(scale=1, min_width=240):

@@ -14,7 +14,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.links import SLOTS
-from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
+from explorer.page.catalogue import BESIDE, LENGTH, load, name_of, param_fields
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.parts import ONE_AT_A_TIME, PLAYER, module, refusals, say
@@ -165,17 +165,12 @@ def _summary(feed: Feed, where: str) -> str:
 def offered(methods: Mapping[str, MethodInfo]) -> str:
     """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
     change."""
-    names = ("name", "kind", "default", "low", "high", "step", "choices", "help", "symbol", "presets")
     offers = [
         {
             "slug": info.slug,
             "title": info.title,
             "kind": info.kind,
-            "params": [
-                {name: getattr(p, name) for name in names if getattr(p, name) not in (None, "", (), {})}
-                for p in info.params
-                if p.name != LENGTH
-            ],
+            "params": [param_fields(param) for param in info.params if param.name != LENGTH],
         }
         for info in methods.values()
     ]

@@ -10,7 +10,7 @@ from explorer.page.parts import LIGHT, fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import glossary, in_view, lessons, subjects
 from explorer.papers.schema import Lesson
-from explorer.runs.gallery import Card, gallery
+from explorer.runs.gallery import gallery
 
 USUAL = "confidence"  # what a player shows where nothing else is asked for
 
@@ -41,19 +41,17 @@ def payload() -> dict[str, Any]:
                 **subject._asdict(),
                 "address": paper_link(subject.paper),
             }
-            runs = [_run(recording) for recording in (card, cards.get(card.beside)) if recording]
+            runs = [
+                {"id": run.id, "file": files.address(gallery().path(run.id)), "caption": run.caption or run.title}
+                for run in (card, cards.get(card.beside))
+                if run
+            ]
             entries.append(content | told_of | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
     return {"lessons": entries, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
 
 
-def _run(card: Card) -> dict[str, str]:
-    """A recorded run as the module asks for it: its name, its file as seen from the page, its caption."""
-    return {"id": card.id, "file": files.address(gallery().path(card.id)), "caption": card.caption or card.title}
-
-
 def section(tab: gr.Tab) -> None:
-    """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
-    first."""
+    """Build the tab. Its content is sent once, when it is opened first."""
     sent = gr.State(False)
     box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
     tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **LIGHT)

@@ -51,7 +51,8 @@ def launch(
     (see `explorer.lecture.chosen`)."""
     limits, chosen_lecture = Limits.from_env(public), chosen(lecture)
     limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
-    starting.prepare(limits.seconds)
+    if starting.lent():
+        starting.decorated(limits.seconds)  # which wants to be seen before the page is up
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     with _one_app():

@@ -34,12 +34,6 @@ def lent() -> bool:
     return spec is not None and spec.origin is not None
 
 
-def prepare(seconds: float) -> None:
-    """What a machine that is lent wants to see before the page is up. seconds: that a run may take."""
-    if lent():
-        decorated(seconds)
-
-
 def loading(plan: Form, limits: Limits) -> str:
     """The name of the model that a run has to load before it begins; "" where it is in memory, or where it will run is
     not known."""

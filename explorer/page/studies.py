@@ -189,7 +189,7 @@ def _kept(name: str | None, names: list[tuple[str, str]]) -> str | None:
 
 
 def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) -> None:
-    """The whole section. slot: the form that a point fills which can be played; said: the status line beside it."""
+    """The whole section. slot: the form that a point fills which can be played; slot_status: the line beside it."""
     studies = Studies(public)
     gr.Markdown(HELP)
     infos = studies.offered()

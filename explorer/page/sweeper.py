@@ -66,13 +66,7 @@ class Sweeper:
 
     def kind(self, model: Any) -> str:
         """The kind of a listed model. Raises UserError."""
-        kind = next((m.kind for m in self.handlers.catalogue.models if m.name == model), None)
-        if kind is None:
-            raise UserError(
-                f"unknown model '{str(model)[:60]}'; choose one of "
-                f"{', '.join(m.name for m in self.handlers.catalogue.models)}."
-            )
-        return str(kind)
+        return str(self.handlers.catalogue.listed(model).kind)
 
     def methods(self, model: str) -> list[MethodInfo]:
         """Those that the model can run."""

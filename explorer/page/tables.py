@@ -267,19 +267,21 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int, judg
 def _of_text(held: Certificate, name: str, rows: str) -> dict[str, Any]:
     """rows: what was measured of rows beside each other, "" where nothing was."""
     same = held.tokens if held.at is None else held.at
-    return {
-        "label": f"Text against that of {name}",
-        "kind": "derived",
-        "value": "the same" if held.at is None else f"parts at token {held.at + 1}",
-        "formula": DEFINITIONS["same_tokens"].formula,
-        "terms": f"{same} of {held.tokens} tokens are the same"
+    limited = "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
+    rounded = f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits"
+    return _derived(
+        label=f"Text against that of {name}",
+        value="the same" if held.at is None else f"parts at token {held.at + 1}",
+        formula=DEFINITIONS["same_tokens"].formula,
+        terms=f"{same} of {held.tokens} tokens are the same"
         + ("" if held.at is None else ", up to the first that differs"),
-        "counts": [],
-        "note": "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
-        if held.limited
-        else rows
-        or f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits",
-    }
+        note=limited if held.limited else rows or rounded,
+    )
+
+
+def _derived(**receipt: Any) -> dict[str, Any]:
+    """The receipt of a number that is derived from two runs."""
+    return {"kind": "derived", "counts": [], **receipt}
 
 
 def _of_end(after: int, calls: int) -> str:
@@ -295,39 +297,34 @@ def _of_end(after: int, calls: int) -> str:
 
 
 def _of_end_receipt(after: int, calls: int) -> dict[str, Any]:
-    return {
-        "label": "Model calls of the control after its end",
-        "kind": "derived",
-        "value": str(after),
-        "formula": "calls of the control whose step came when everything up to its first end mark was written",
-        "terms": f"{after} of {calls}",
-        "counts": [],
-        "note": "this run filled the rest of its board by such a rule, the control has none; off, the pair differs in "
+    return _derived(
+        label="Model calls of the control after its end",
+        value=str(after),
+        formula="calls of the control whose step came when everything up to its first end mark was written",
+        terms=f"{after} of {calls}",
+        note="this run filled the rest of its board by such a rule, the control has none; off, the pair differs in "
         "the method alone",
-    }
+    )
 
 
 def _of_rates(ratio: float, trace: Trace, control: Trace) -> dict[str, Any]:
     rate = DEFINITIONS["tokens_per_second"]
     here, there = (fill(rate.terms, numbers_of(run)) for run in (trace, control))
-    return {
-        "label": f"Tokens per second over those of {control.header.title}",
-        "kind": "derived",
-        "value": f"{ratio:.2f}×",
-        "formula": f"{rate.formula}, of this run and of the control; the first ÷ the second",
-        "terms": f"({here}) ÷ ({there})",
-        "counts": rate.counts,
-        "note": "the reading of the prompt is inside; one run of each on the machine below: no benchmark",
-    }
+    return _derived(
+        label=f"Tokens per second over those of {control.header.title}",
+        value=f"{ratio:.2f}×",
+        formula=f"{rate.formula}, of this run and of the control; the first ÷ the second",
+        terms=f"({here}) ÷ ({there})",
+        counts=rate.counts,
+        note="the reading of the prompt is inside; one run of each on the machine below: no benchmark",
+    )
 
 
 def _of_pace(speed: Pace) -> dict[str, Any]:
-    return {
-        "label": "Speed by the median round, prompt left out",
-        "kind": "derived",
-        "value": f"{speed.speed:.2f}×",
-        "formula": "mean tokens per round ÷ (median seconds of a round ÷ median seconds of a token of the control)",
-        "terms": f"{speed.gained:.2f} ÷ ({1000 * speed.round_seconds:.1f} ms ÷ {1000 * speed.plain_seconds:.1f} ms)",
-        "counts": [],
-        "note": "the first step, which reads the prompt, is left out on both sides; medians leave slow rounds out",
-    }
+    return _derived(
+        label="Speed by the median round, prompt left out",
+        value=f"{speed.speed:.2f}×",
+        formula="mean tokens per round ÷ (median seconds of a round ÷ median seconds of a token of the control)",
+        terms=f"{speed.gained:.2f} ÷ ({1000 * speed.round_seconds:.1f} ms ÷ {1000 * speed.plain_seconds:.1f} ms)",
+        note="the first step, which reads the prompt, is left out on both sides; medians leave slow rounds out",
+    )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -51,15 +52,20 @@ def calls() -> Iterator[Measured]:
         if phrases:
             made = [card["machine"].partition(", cpu")[0], card["date"], f"`{card['command']}`"]
             rows.append([f"`{name}`", "; ".join(phrases), prompts or "–", *made])
-    where = "Float32; machine, date and command in each row"
-    columns = ["part", "tokens per model call", "prompts", "machine", "date", "command"]
-    sample = "held-out prompts of the text cache, temperature 0, the call that reads the prompt counted"
-    notes = [
-        "Other methods in a row are controls on the same prompts. Intervals are about ±0.2 with 40 prompts and wider "
-        "with twelve, which rank nothing.",
-        "Layer-rows are per token and leave out heads and EAGLE's layer. This is one model and its tasks.",
-    ]
-    yield Measured("Tokens per model call, by the cards", "", where, "", columns, rows, sample, notes)
+    yield Measured(
+        title="Tokens per model call, by the cards",
+        command="",
+        machine="Float32; machine, date and command in each row",
+        date="",
+        columns=["part", "tokens per model call", "prompts", "machine", "date", "command"],
+        rows=rows,
+        sample="held-out prompts of the text cache, temperature 0, the call that reads the prompt counted",
+        notes=[
+            "Other methods in a row are controls on the same prompts. Intervals are about ±0.2 with 40 prompts and "
+            "wider with twelve, which rank nothing.",
+            "Layer-rows are per token and leave out heads and EAGLE's layer. This is one model and its tasks.",
+        ],
+    )
 
 
 def domains() -> Iterator[Measured]:
@@ -80,8 +86,16 @@ def domains() -> Iterator[Measured]:
             f"The router agrees with the labels on {router['agreement']:.1%} of the tokens; the most common expert "
             f"alone would on {router['most_common_alone']:.1%}. So few texts do not rank close shares."
         )
-        title, sample = f"Read-ME: nats per token of {card['name']}", f"{held['texts']} held-out texts; untuned"
-        yield Measured(title, *_origin(card), columns, rows, sample, [note])
+        yield Measured(
+            title=f"Read-ME: nats per token of {card['name']}",
+            command=card["command"],
+            machine=card["machine"],
+            date=card["date"],
+            columns=columns,
+            rows=rows,
+            sample=f"{held['texts']} held-out texts; untuned",
+            notes=[note],
+        )
 
 
 def vision() -> Iterator[Measured]:
@@ -128,13 +142,15 @@ def reader() -> Iterator[Measured]:
         [title, *(round(100 * card[key][part], 1) for part in PARTS)]
         for title, key in (("words", "held_out_words"), ("letters by chance", "letters_by_chance"))
     ]
-    title, columns = "A word in one pass and letter by letter (CPPD)", [f"{p.replace('_', ' ')}, %" for p in PARTS]
-    sample = f"{card['held_out_words']['number']} held-out words of `tiny-reader`, all distortions by chance"
-    yield Measured(title, *_origin(card), ["text", *columns], rows, sample)
-
-
-def _origin(card: dict[str, Any]) -> tuple[str, str, str]:
-    return card["command"], card["machine"], card["date"]
+    yield Measured(
+        title="A word in one pass and letter by letter (CPPD)",
+        command=card["command"],
+        machine=card["machine"],
+        date=card["date"],
+        columns=["text", *(f"{part.replace('_', ' ')}, %" for part in PARTS)],
+        rows=rows,
+        sample=f"{card['held_out_words']['number']} held-out words of `tiny-reader`, all distortions by chance",
+    )
 
 
 # --- trainings
@@ -171,10 +187,6 @@ def reached(card: dict[str, Any]) -> str:
     return "–"
 
 
-def _mean(values: dict[str, float]) -> float:
-    return sum(values.values()) / len(values)
-
-
 def _first(rank: list[Any]) -> str:
     """Of the first guess; of several widths, exits or windows the least and the most."""
     values = [share[0] for share in rank] if isinstance(rank[0], list) else rank[:1]
@@ -187,7 +199,7 @@ def _span(values: Any) -> str:
 
 
 REACHED: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("held_out_exact_match", lambda of: f"exact match {_mean(of):.1%}, mean of {len(of)} tasks"),
+    ("held_out_exact_match", lambda of: f"exact match {fmean(of.values()):.1%}, mean of {len(of)} tasks"),
     ("held_out.loss", lambda of: f"loss {of:.3f} nats"),
     ("held_out.exact_match", lambda of: f"exact match {of:.1%}"),
     ("held_out_right", lambda of: f"right {of['greedy']:.0%} greedily, {of['drawn_at_temperature_1']:.0%} drawn"),

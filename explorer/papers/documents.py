@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engines import ASSETS
 from explorer import papers
-from explorer.arguments import Parser, of_module
+from explorer.arguments import Parser, made_anew, of_module
 from explorer.figures.definitions import KINDS
 from explorer.papers.tables import wrapped
 
@@ -92,20 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the parts into the named files, all documents if none is named; with --check say whether they are up to
     date (exit status 1 if one is not)."""
     asked = of_module("explorer.papers.documents", __doc__, argv, _options)
-    check, root = asked.check, ASSETS.parent
-    paths = asked.files or [root / "README.md", *sorted(DOCS.glob("*.md"))]
-    stale = 0
-    for path in paths:
-        old = path.read_text(encoding="utf-8")
-        new = filled(old)
-        stale += new != old
-        if not check:
-            path.write_text(new, encoding="utf-8")
-        elif new != old:
-            print(f"{path} is not what the data say; run this command without --check")
-    if check and not stale:
-        print(f"{'they are' if len(paths) > 1 else f'{paths[0]} is'} up to date")
-    return int(bool(check and stale))
+    paths = asked.files or [ASSETS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+    return made_anew({path: filled(path.read_text("utf-8")) for path in paths}, asked.check)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import msgspec
 
 import engines
 from engines import ASSETS, parallelbench
-from explorer.bench import certified, classes, gguf, grid, length, names, quality
+from explorer.bench import certified, classes, gguf, grid, length, names, quality, shipped
 from explorer.papers import cards
 from explorer.papers.tables import Cell, Measured, of_lines
 
@@ -36,7 +36,7 @@ def tables() -> dict[str, list[Measured]]:
 
 
 def of_record(
-    record: Any, title: str, machine: str, lines: Iterable[dict[str, Any]], sample: str, notes: Sequence[str] = ()
+    record: Any, title: str, *, machine: str, lines: Iterable[dict[str, Any]], sample: str, notes: Sequence[str] = ()
 ) -> Measured:
     """Lines of a record that says what was typed, and when."""
     return Measured(title, record.command, machine, record.date, **of_lines(lines), sample=sample, notes=[*notes])
@@ -60,11 +60,12 @@ def _bench() -> Iterator[Measured]:
         lines = ({key: line[key] for key in (*FIRST, *line)} for line in classes.rows(bench))
         sample = "tokens per second over greedy's in the same process, the prompt's forward included"
         notes = [classes.LEGEND, texts, f"A forward took {costs}.", *([OLDER] if bench.date < MERGED else [])]
-        yield of_record(bench, title, f"{bench.machine}, {main.dtype}", lines, sample, notes)
+        machine = f"{bench.machine}, {main.dtype}"
+        yield of_record(bench, title, machine=machine, lines=lines, sample=sample, notes=notes)
 
 
 def _certified() -> Iterator[Measured]:
-    for record in certified.recorded():
+    for record in shipped(certified.Certified, certified.FOLDER):
         lines = [
             {
                 "method": row.method,
@@ -76,11 +77,9 @@ def _certified() -> Iterator[Measured]:
             }
             for row in (*record.kept, *record.network)
         ]
-        title, where = (
-            f"Lossless methods on {record.model.name}, token by token",
-            f"{record.machine}, {record.model.dtype}",
-        )
-        yield of_record(record, title, where, lines, "bundled prompts, temperature 0")
+        title = f"Lossless methods on {record.model.name}, token by token"
+        machine = f"{record.machine}, {record.model.dtype}"
+        yield of_record(record, title, machine=machine, lines=lines, sample="bundled prompts, temperature 0")
 
 
 def _sweeps() -> Iterator[Measured]:
@@ -89,7 +88,8 @@ def _sweeps() -> Iterator[Measured]:
         title = f"Quality against forwards on {sweep.model.name}{f', by {apart}' if apart else ''}"
         sample = f"{sweep.points[0].tried} held-out prompts of {len(sweep.tasks)} tasks, answers checked exactly"
         notes = [quality.LEGEND.replace("\n", " "), "*Sweeps* has the figure."]
-        yield of_record(sweep, title, COUNTED, quality.rows(sweep.points), sample, notes)
+        lines = quality.rows(sweep.points)
+        yield of_record(sweep, title, machine=COUNTED, lines=lines, sample=sample, notes=notes)
 
 
 def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
@@ -116,15 +116,13 @@ def _parallel() -> Iterator[Measured]:
                 "Derived: from the sets that the runs wrote at once. On the oracle, which has the true marginals, what "
                 "is lost is lost by drawing tokens of one forward independently; no training restores it."
             )
-            yield of_record(part, title, COUNTED, lines, sample, [note])
+            yield of_record(part, title, machine=COUNTED, lines=lines, sample=sample, notes=[note])
 
 
 def _names() -> Iterator[Measured]:
-    for record in names.recorded():
-        title, where = (
-            "Names that exist at a dot (Monitor-Guided Decoding)",
-            f"{record.machine}, Python {record.python}",
-        )
+    for record in shipped(names.Names, names.FOLDER):
+        title = "Names that exist at a dot (Monitor-Guided Decoding)"
+        machine = f"{record.machine}, Python {record.python}"
         notes = [
             "The 100 % follows from the rule: the analyser that restricts is the one that marks. The author's own "
             "name does not follow from it.",
@@ -132,11 +130,11 @@ def _names() -> Iterator[Measured]:
             "was none of them. Names longer than 12 tokens are cut off and count as not existing.",
         ]
         sample = "files of the standard library cut at a dot"
-        yield of_record(record, title, where, names.rows(record), sample, notes)
+        yield of_record(record, title, machine=machine, lines=names.rows(record), sample=sample, notes=notes)
 
 
 def _lengths() -> Iterator[Measured]:
-    for record in length.recorded():
+    for record in shipped(length.Lengths, length.FOLDER):
         title = f"What a token costs as an answer grows, on {record.model.name}"
         sample = f"{record.prompt_tokens} tokens of prompt and {record.new_tokens:,} new ones, end marks ignored"
         notes = [
@@ -145,12 +143,12 @@ def _lengths() -> Iterator[Measured]:
             "the one before ends. The prompt's own forward is left out. A long answer without an end goes round in "
             "circles, which drafting by copying profits from.",
         ]
-        where = f"{record.machine}, {record.model.dtype}"
-        yield of_record(record, title, where, length.rows(record), sample, notes)
+        machine = f"{record.machine}, {record.model.dtype}"
+        yield of_record(record, title, machine=machine, lines=length.rows(record), sample=sample, notes=notes)
 
 
 def _gguf() -> Iterator[Measured]:
-    for record in gguf.recorded():
+    for record in shipped(gguf.Speeds, gguf.FOLDER):
         machine = f"{record.machine}, {record.threads} thread{'s' * (record.threads > 1)}"
         where: dict[str, Any] = {"command": record.command, "machine": machine, "date": record.date}
         sample = f"`{record.file}`, {record.prompt_tokens} tokens of prompt and {record.new_tokens} new ones"
@@ -161,8 +159,14 @@ def _gguf() -> Iterator[Measured]:
             "keeps values in bfloat16, the server's in float16, and near-ties fall differently.",
             f"{record.again} measurements were disturbed by others and made again, {record.left} stayed disturbed.",
         ]
-        heads = ["loop", "prompt, s", "tokens per second after it", "whole request, s"]
-        heads += ["processor, s", "tokens as greedy's"]
+        heads = [
+            "loop",
+            "prompt, s",
+            "tokens per second after it",
+            "whole request, s",
+            "processor, s",
+            "tokens as greedy's",
+        ]
         rows = [list(msgspec.structs.astuple(loop)) for loop in record.loops]
         title = "Greedy on a GGUF file beside llama.cpp's own server"
         yield Measured(title, **where, columns=heads, rows=rows, sample=sample, notes=notes)
@@ -193,11 +197,17 @@ def _studies() -> Iterator[Measured]:
         command, made_by = _origin(study)
         for table in study.tables:
             title = f"{study.title}: {table.title[:1].lower()}{table.title[1:]}"
-            heads, rows = [column.head for column in table.columns], [[*map(_number, row)] for row in table.rows]
-            notes = [note for note in (table.note, *study.notes) if note]
-            notes.append(f"The figures: `decoding-explorer study --open assets/studies/{file.name}`.")
-            made_at = study.made_at[:10]
-            yield Measured(title, command, study.machine, made_at, heads, rows, notes=notes, made_by=made_by)
+            figures = f"The figures: `decoding-explorer study --open assets/studies/{file.name}`."
+            yield Measured(
+                title=title,
+                command=command,
+                machine=study.machine,
+                date=study.made_at[:10],
+                columns=[column.head for column in table.columns],
+                rows=[[_number(cell) for cell in row] for row in table.rows],
+                notes=[*(note for note in (table.note, *study.notes) if note), figures],
+                made_by=made_by,
+            )
 
 
 def _origin(study: engines.Study) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from engines import ASSETS, MethodInfo
-from explorer.bench import classes, names, quality
+from explorer.bench import classes, names, quality, shipped
 from explorer.papers.cards import COST, cards, per_call
 from explorer.papers.tables import Cell, Measured
 
@@ -92,7 +92,7 @@ def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
 
 
 def _existing() -> Iterator[tuple[str, Result]]:
-    for record in names.recorded():
+    for record in shipped(names.Names, names.FOLDER):
         for score in record.lanes:
             values = {
                 "share": round(100 * score.exist / score.prompts),

@@ -10,26 +10,36 @@ from typing import IO
 
 from engines import UserError
 
-if sys.platform != "win32":
-    import fcntl
-
 LOCK_SECONDS = 10.0  # that a writer waits for another process
 
 
 def wait_for_lock(file: IO[bytes], folder: Path) -> None:
     """Take the lock of a folder, held until `file` is closed. Raises UserError where another process does not give it
-    back in time. Where the system has no such lock nothing is waited for."""
+    back in time."""
     until = time.monotonic() + LOCK_SECONDS
-    while sys.platform != "win32":
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise UserError(
-                    f"another program has held the lock of '{folder}' for {LOCK_SECONDS:g} seconds; end it, or set "
-                    "EXPLORER_STORE to another folder."
-                ) from None
-            time.sleep(0.02)
+    while not lock(file):
+        if time.monotonic() > until:
+            raise UserError(
+                f"another program has held the lock of '{folder}' for {LOCK_SECONDS:g} seconds; end it, or set "
+                "EXPLORER_STORE to another folder."
+            )
+        time.sleep(0.02)
+
+
+def lock(file: IO[bytes]) -> bool:
+    """Take the lock of an open file, held until it is closed or its process ends. False if another one has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -8,7 +8,6 @@ run of it. What is lost is at most the step under way."""
 import contextlib
 import os
 import re
-import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,8 @@ import msgspec
 
 from engines import Step, Trace, TraceError, UserError, read_trace
 from explorer.figures.board import boards
+from explorer.runs.disk import lock
 from explorer.runs.store import RunStore
-
-if sys.platform != "win32":
-    import fcntl
 
 SAID = 300  # characters of a complaint
 UNKNOWN = ["wall_seconds", "record_seconds"]  # what a journal cannot tell
@@ -37,7 +34,7 @@ class Journal:
         try:
             new = keep.live / f".tmp-{self._path.name}"
             self._file = new.open("wb", buffering=0)  # a line is one write: nothing waits in this process
-            _lock(self._file)
+            lock(self._file)
             self._line({"header": msgspec.structs.replace(run.header, edits=[])})
             new.rename(self._path)
         except OSError as error:
@@ -79,7 +76,7 @@ def recover(keep: RunStore) -> list[str]:
     keep.aside = {}
     for path in filter(Path.is_file, sorted(keep.live.glob("*.journal"))):
         with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
-            if not _lock(file):
+            if not lock(file):
                 continue  # its process lives
             try:
                 trace = read_journal(file.read())
@@ -148,20 +145,3 @@ def plain_text(trace: Trace, ids: list[int]) -> str:
                 else piece.text.encode("utf-8", "replace")
             )
     return encoded.decode("utf-8", "replace").strip()
-
-
-def _lock(file: Any) -> bool:
-    """Take the lock of an open journal, held until it is closed or its process ends. False if another one has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -112,11 +112,12 @@ def anchor(term: str) -> str:
 def methods_page(runs: Sequence[Run]) -> str:
     """All papers with their state and, where there are any, their lessons and runs; then the bases."""
     collection, by_method = papers.read(), _by_method(runs)
+    titles = {info.slug: info.title for info in engines.list_methods()}
     bases = [
         [[_place(base if not i else None, [slug]), title], h("code", {}, slug), why, _seen([slug], by_method)]
         for base in collection.bases
         for i, (slug, why) in enumerate(base.purposes.items())
-        if (title := _title(slug))
+        if (title := titles.get(slug))
     ]
     main = join(
         h("h1", {}, "Methods"),
@@ -157,10 +158,6 @@ def _place(paper: Paper | None, slugs: Sequence[str]) -> Html:
     """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
     ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
     return join(*(h("span", {"id": html_id}) for html_id in ids))
-
-
-def _title(slug: str) -> str:
-    return next((info.title for info in engines.list_methods() if info.slug == slug), "")
 
 
 def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:

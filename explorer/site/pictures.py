@@ -13,7 +13,7 @@ from typing import Any
 
 import engines
 from engines import ASSETS
-from explorer.arguments import Parser, of_module
+from explorer.arguments import Parser, made_anew, of_module
 from explorer.bench import classes, quality
 from explorer.export import look
 from explorer.export.drawing import Drawing, svg
@@ -77,16 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write every picture; with --check say which are not what the data say."""
     asked = of_module("explorer.site.pictures", __doc__, argv, _options)
     PICTURES.mkdir(exist_ok=True)
-    stale = []
-    for name, draw in DRAWN.items():
-        file, text = PICTURES / f"{name}.svg", draw()
-        if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            stale.append(file)
-            if not asked.check:
-                file.write_text(text, encoding="utf-8")
-    for file in stale:
-        print(f"{file} {'is not what the data say' if asked.check else 'is written'}")
-    return int(bool(asked.check and stale))
+    return made_anew({PICTURES / f"{name}.svg": draw() for name, draw in DRAWN.items()}, asked.check)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,10 @@ class Vote(Record):
     high: list[float] = []
     whole: bool = False
 
+    def beside(self) -> tuple[list[int], list[str]]:
+        """As `engines.texts_beside` asks: the answers, each of which a picture marks."""
+        return [], self.answers
+
 
 def answer_of(text: str, where: str) -> str:
     """The answer that a text gives, "" for none. where: marked (behind the last #, in \\boxed{}, behind "answer"), last

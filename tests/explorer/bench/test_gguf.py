@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import torch
 
-from explorer.bench import gguf
+from explorer.bench import gguf, shipped
 from explorer.papers import measured
 from explorer.papers.tables import shown
 from tests import gguf_speed
@@ -41,7 +41,7 @@ def record(tmp_path, monkeypatch):
 
 @pytest.mark.gguf
 def test_all_loops_answer_on_the_same_file_and_a_table_shows_it(record):
-    (found,) = gguf.recorded()
+    (found,) = shipped(gguf.Speeds, gguf.FOLDER)
     assert found == msgspec.json.decode(record.read_bytes(), type=gguf.Speeds)
     assert [one.name for one in found.loops] == [SERVER, OURS, FULL] and found.rounds == 2
     assert {one.same for one in found.loops[1:]} == {found.new_tokens}, "recording changes no token"
@@ -53,7 +53,7 @@ def test_all_loops_answer_on_the_same_file_and_a_table_shows_it(record):
 
 
 def test_the_shipped_record_names_every_code_and_size():
-    for found in gguf.recorded():
+    for found in shipped(gguf.Speeds, gguf.FOLDER):
         assert {one.code for one in found.rows} == set(gguf_speed.CODES)
         assert all(tuple(one.seconds) == gguf_speed.SIZES for one in found.rows)
         assert [one.code for one in found.rows if not one.made] == ["Q4_1"]

@@ -26,6 +26,10 @@ class LeftAlone(Record):
     doubt_without: Probability | None = None  # chance that the step that begins is one of doubt, left alone
     doubt_with: Probability | None = None  # and with the phrase
 
+    def beside(self) -> tuple[list[TokenId], list[str]]:
+        """As `engines.texts_beside` asks: the text that is left alone goes on."""
+        return self.tokens, []
+
 
 class Alone:
     """Plain sampling in step with the run. Nothing of the run is decided by it."""
