@@ -4,7 +4,7 @@
 import { el } from "../player/dom.js";
 import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
-import { parsed, whenThere } from "./dom.js";
+import { announce, parsed, whenThere } from "./dom.js";
 import { download, textOf } from "./download.js";
 import { address, lectureView, wanted } from "./lectureview.js";
 import { sentence } from "./sentences.js";
@@ -116,7 +116,7 @@ class Show {
     });
     if (full) document.documentElement.requestFullscreen?.().catch(() => {}); // while the click counts
     if (wanted() === null) address(n, true);
-    document.dispatchEvent(new CustomEvent("dx-go", { detail: { tab: "explore" } }));
+    announce("dx-go", { tab: "explore" });
     this.list(kept());
   }
 
