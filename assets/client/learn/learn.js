@@ -290,21 +290,10 @@ class Learn {
   #glossary() {
     Object.assign(this, { open: null, ready: false });
     const left = el("output", { "aria-live": "polite", class: "learn-quiet" });
+    const link = (term) => el("button", { class: "learn-link", onclick: () => this.#lookUp(term) }, word(term));
     const entries = [...this.terms.values()].map((entry) => {
-      const see = entry.see?.length
-        ? el(
-            "span",
-            "learn-quiet",
-            " ",
-            tr`See`,
-            " ",
-            ...entry.see.flatMap((term, i) => [
-              i ? COMMA : "",
-              el("button", { class: "learn-link", onclick: () => this.#lookUp(term) }, word(term)),
-            ]),
-            STOP,
-          )
-        : null;
+      const others = entry.see?.flatMap((term, i) => [i ? COMMA : "", link(term)]) ?? [];
+      const see = others.length ? el("span", "learn-quiet", " ", tr`See`, " ", ...others, STOP) : null;
       return {
         words: [entry.term, word(entry.term), entry.about, translated(entry.about), ...(entry.also ?? [])]
           .join(" ")

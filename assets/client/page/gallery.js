@@ -43,6 +43,7 @@ export function mountGallery(element, props, submit) {
 }
 
 function card({ ids, title, about, prompt, output, cost, watch, pictures }, play) {
+  const id = ids.length === 1 ? `play-${ids[0]}` : null;
   return el(
     "li",
     { class: "card", "data-ids": ids.join(" ") },
@@ -56,15 +57,7 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
       "div",
       "card-foot",
       el("span", {}, cost ?? ""),
-      el(
-        "button",
-        {
-          id: ids.length === 1 ? `play-${ids[0]}` : null,
-          "aria-label": `${PLAY}: ${translated(title)}`,
-          onclick: () => play(ids),
-        },
-        PLAY,
-      ),
+      el("button", { id, "aria-label": `${PLAY}: ${translated(title)}`, onclick: () => play(ids) }, PLAY),
     ),
   );
 }

@@ -175,33 +175,19 @@ class Show {
 
   #files() {
     const field = el("input", { type: "file", accept: ".json,application/json", onchange: () => this.#take(field) });
-    this.back = el(
-      "button",
-      {
-        hidden: true,
-        onclick: () => {
-          store(KEY, null);
-          this.wanted = 0;
-          this.list(null);
-        },
-      },
-      tr`Back to the list of this page`,
-    );
-    const page = el(
-      "button",
-      { onclick: () => this.send({ ...(kept() ?? {}), act: "save" }) },
-      tr`Save as one page, without a server`,
-    );
-    const save = el(
-      "button",
-      { onclick: () => download({ text: this.text, name: "lecture.json", type: "application/json" }) },
-      tr`Download this list`,
-    );
+    const button = (words, onclick) => el("button", { onclick }, words);
+    this.back = button(tr`Back to the list of this page`, () => {
+      store(KEY, null);
+      this.wanted = 0;
+      this.list(null);
+    });
+    this.back.hidden = true;
+    const save = () => download({ text: this.text, name: "lecture.json", type: "application/json" });
     return el(
       "p",
       "lecture-files",
-      save,
-      page,
+      button(tr`Download this list`, save),
+      button(tr`Save as one page, without a server`, () => this.send({ ...(kept() ?? {}), act: "save" })),
       el("label", {}, tr`A list of your own`, " ", field),
       this.back,
       el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),

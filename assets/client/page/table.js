@@ -103,22 +103,13 @@ export function mountTable(element, props, watch) {
     const head = columns.length
       ? el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name))))
       : "";
-    const body = el(
-      "tbody",
-      {},
-      ...rows.map((row) =>
-        el(
-          "tr",
-          {},
-          ...row.map((cell, i) => {
-            const [parts, attributes] = cellOf(cell, runs);
-            return i
-              ? el("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts)
-              : el("th", { scope: "row", ...attributes }, ...parts);
-          }),
-        ),
-      ),
-    );
+    const place = (cell, i) => {
+      const [parts, attributes] = cellOf(cell, runs);
+      return i
+        ? el("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts)
+        : el("th", { scope: "row", ...attributes }, ...parts);
+    };
+    const body = el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(place))));
     const table = el("table", { lang: data.lang }, el("caption", {}, caption), head, body);
     root.replaceChildren(...(filters ? [filterBar(columns, rows, filters, body)] : []), table);
     if (data.sort) sortable(table);
@@ -131,11 +122,7 @@ export function mountTable(element, props, watch) {
     const root = element.querySelector(".facts"),
       wide = root.scrollWidth > root.clientWidth;
     const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || tr`Table`;
-    for (const [key, value] of [
-      ["tabindex", "0"],
-      ["role", "region"],
-      ["aria-label", name.slice(0, 80)],
-    ])
+    for (const [key, value] of Object.entries({ tabindex: 0, role: "region", "aria-label": name.slice(0, 80) }))
       wide ? root.setAttribute(key, value) : root.removeAttribute(key);
   };
   draw();
