@@ -28,7 +28,10 @@ export function storage(entries = [], denied = false) {
 /** What listens at the window, by type. */
 export function listening() {
   const heard = new Map();
-  globalThis.addEventListener = (type, act) => heard.set(type, act);
+  globalThis.addEventListener = (type, act, { signal } = {}) => {
+    heard.set(type, act);
+    signal?.addEventListener("abort", () => heard.delete(type));
+  };
   globalThis.removeEventListener = (type) => heard.delete(type);
   return heard;
 }

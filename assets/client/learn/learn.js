@@ -1,5 +1,6 @@
 // Lessons: a list, a text with stops, and a real player of the recorded run beside it. And the glossary.
 
+import { announce, outward, searchField } from "../page/dom.js";
 import { inEnglish, langOf, tell } from "../page/prose.js";
 import { el, setText } from "../player/dom.js";
 import { mount } from "../player/player.js";
@@ -101,37 +102,22 @@ class Learn {
       this.choices.set(key, button);
       return el("li", {}, button);
     };
+    const group = (name, ...items) => el("div", {}, el("h3", {}, name), el("ul", {}, ...items));
     const families = this.families.map(([family, lessons]) =>
-      el(
-        "div",
-        {},
-        el("h3", {}, translated(family)),
-        el("ul", {}, ...lessons.map(({ method, title }) => item(method, title))),
-      ),
+      group(translated(family), ...lessons.map(({ method, title }) => item(method, title))),
     );
-    return el(
-      "nav",
-      { class: "learn-list", "aria-label": tr`Lessons` },
-      ...families,
-      el("div", {}, el("h3", {}, tr`words`), el("ul", {}, item(GLOSSARY, tr`Glossary`))),
-    );
+    const words = group(tr`words`, item(GLOSSARY, tr`Glossary`));
+    return el("nav", { class: "learn-list", "aria-label": tr`Lessons` }, ...families, words);
   }
 
   /** The list of a narrow screen. */
   #select() {
+    const option = ({ method, title }) => el("option", { value: method }, title);
     const families = this.families.map(([family, lessons]) =>
-      el(
-        "optgroup",
-        { label: translated(family) },
-        ...lessons.map(({ method, title }) => el("option", { value: method }, title)),
-      ),
+      el("optgroup", { label: translated(family) }, ...lessons.map(option)),
     );
-    this.box = el(
-      "select",
-      { "aria-label": tr`Lesson`, onchange: () => this.show(this.box.value, true) },
-      ...families,
-      el("option", { value: GLOSSARY }, tr`Glossary`),
-    );
+    const look = { "aria-label": tr`Lesson`, onchange: () => this.show(this.box.value, true) };
+    this.box = el("select", look, ...families, option({ method: GLOSSARY, title: tr`Glossary` }));
     return el("div", "learn-choice", this.box);
   }
 
@@ -153,7 +139,7 @@ class Learn {
     if (key === GLOSSARY) this.#glossary();
     else this.#lesson(this.lessons.find(({ method }) => method === key));
     if (!focus) return;
-    document.dispatchEvent(new CustomEvent("dx-at", { detail: { lesson: key } }));
+    announce("dx-at", { lesson: key });
     this.text.focus({ preventScroll: true });
     if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
   }
@@ -174,9 +160,7 @@ class Learn {
     );
     const kept = promise({ lossless: lesson.lossless, models: lesson.dtypes.map((dtype) => ({ dtype })) }),
       about = [translated(lesson.family), kept].filter(Boolean).join(" · ");
-    const paper = lesson.address
-      ? el("a", { href: lesson.address, target: "_blank", rel: "noopener noreferrer" }, lesson.paper)
-      : null;
+    const paper = lesson.address ? outward(lesson.address, lesson.paper) : null;
     this.text.replaceChildren(
       el("header", {}, el("h2", {}, lesson.title), el("p", "learn-quiet", about, paper ? " · " : "", paper)),
       ...(english ? [el("p", "learn-quiet", tr`This text is in English only.`)] : []),
@@ -225,14 +209,9 @@ class Learn {
         more,
       );
     };
-    const box = el(
-      "div",
-      "learn-words",
-      ...terms.map((term) => {
-        const button = el("button", { "aria-expanded": "false", onclick: () => open(button, term) }, word(term));
-        return button;
-      }),
-    );
+    const button = (term) =>
+      el("button", { "aria-expanded": "false", onclick: ({ currentTarget }) => open(currentTarget, term) }, word(term));
+    const box = el("div", "learn-words", ...terms.map(button));
     return el("div", {}, box, meaning);
   }
 
@@ -311,21 +290,10 @@ class Learn {
   #glossary() {
     Object.assign(this, { open: null, ready: false });
     const left = el("output", { "aria-live": "polite", class: "learn-quiet" });
+    const link = (term) => el("button", { class: "learn-link", onclick: () => this.#lookUp(term) }, word(term));
     const entries = [...this.terms.values()].map((entry) => {
-      const see = entry.see?.length
-        ? el(
-            "span",
-            "learn-quiet",
-            " ",
-            tr`See`,
-            " ",
-            ...entry.see.flatMap((term, i) => [
-              i ? COMMA : "",
-              el("button", { class: "learn-link", onclick: () => this.#lookUp(term) }, word(term)),
-            ]),
-            STOP,
-          )
-        : null;
+      const others = entry.see?.flatMap((term, i) => [i ? COMMA : "", link(term)]) ?? [];
+      const see = others.length ? el("span", "learn-quiet", " ", tr`See`, " ", ...others, STOP) : null;
       return {
         words: [entry.term, word(entry.term), entry.about, translated(entry.about), ...(entry.also ?? [])]
           .join(" ")
@@ -347,12 +315,7 @@ class Learn {
       list.replaceChildren(...found.sort((a, b) => rank(a) - rank(b)).map(({ node }) => node));
       setText(left, tr`${found.length} of ${entries.length} words`);
     };
-    this.search = el("input", {
-      type: "search",
-      placeholder: tr`Search the glossary`,
-      "aria-label": tr`Search the glossary`,
-      oninput: apply,
-    });
+    this.search = searchField(tr`Search the glossary`, apply);
     this.text.replaceChildren(
       el(
         "header",

@@ -10,34 +10,6 @@ import { tr } from "../player/words.js";
 const KEY = "decoding-explorer-tour";
 const GROUP = "main"; // the players of Explore
 
-const WORDS = {
-  offer: tr`New here?`,
-  empty: [tr`No run yet`, tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`],
-  boxes: (n) => [tr`The board`, tr`${count(n, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`],
-  start: () => [tr`The board`, tr`This model writes from left to right: there is nothing after the prompt yet.`],
-  guesses: (n, written, ends) => [
-    tr`Guesses`,
-    tr`The model guesses all of them at once. Step 1 wrote ${sum(written, ends)}, and \
-${count(n, tr`box is`, tr`boxes are`)} still unwritten; point at one to see its guesses.`,
-  ],
-  now: (n, t, ends) => [
-    tr`Yellow`,
-    ends
-      ? tr`Yellow was written now: ${sum(n, ends)} in step ${t}.`
-      : tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`,
-  ],
-  most: (n, t, title) => [
-    tr`Many at once`,
-    n > 1
-      ? tr`${title} writes ${n} tokens at once in step ${t}.`
-      : tr`${title} never writes more than one token in a step.`,
-  ],
-  end: (tokens, steps) => [
-    tr`The end`,
-    tr`${count(tokens, tr`token`, tr`tokens`)} in ${count(steps, tr`step`, tr`steps`)}. Space plays, the arrow keys \
-step. Learn explains each method.`,
-  ],
-};
 /** Tokens and end marks, so that a sum can be followed. */
 function sum(tokens, ends) {
   const said = count(tokens, tr`token`, tr`tokens`);
@@ -53,28 +25,51 @@ const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "mask
 /** The notes on what is shown now: {words, player, step, cells}. */
 function stops() {
   const inSight = (root) => (root.closest("#players") ?? root).getClientRects().length; // on a phone one at a time is
-  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && inSight(root));
-  if (!players.length) return [{ words: WORDS.empty, selector: "#run" }];
+  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && inSight(root)),
+    notes = [];
+  const note = (title, text, player, step, cells) => notes.push({ words: [title, text], player, step, cells });
+  if (!players.length) {
+    const words = tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`;
+    return [{ words: [tr`No run yet`, words], selector: "#run" }];
+  }
   const [player] = players,
-    { run } = player;
-  const stop = (words, whose, step, cells) => ({ words, player: whose, step, cells });
-  const open = unwritten(run, 0),
+    { run } = player,
+    open = unwritten(run, 0),
     left = unwritten(run, 1);
-  const found = [stop(open.length ? WORDS.boxes(open.length) : WORDS.start(), player, 0, open)];
-  const [tokens, marks] = [false, true].map((ends) => written(run, 1, ends).length);
-  if (left.length) found.push(stop(WORDS.guesses(left.length, tokens, marks), player, 1, left));
+  const board = open.length
+    ? tr`${count(open.length, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`
+    : tr`This model writes from left to right: there is nothing after the prompt yet.`;
+  note(tr`The board`, board, player, 0, open);
+  if (left.length) {
+    const [tokens, marks] = [false, true].map((ends) => written(run, 1, ends).length);
+    const guesses = tr`The model guesses all of them at once. Step 1 wrote ${sum(tokens, marks)}, and \
+${count(left.length, tr`box is`, tr`boxes are`)} still unwritten; point at one to see its guesses.`;
+    note(tr`Guesses`, guesses, player, 1, left);
+  }
   const all = players.flatMap((one) =>
     Array.from({ length: one.run.length }, (_, i) => ({ one, t: i + 1, cells: written(one.run, i + 1) })),
   );
   const first = all.find(({ one, cells }) => one === player && cells.length);
   if (first) {
-    const ends = written(run, first.t, true);
-    found.push(stop(WORDS.now(first.cells.length, first.t, ends.length), player, first.t, [...first.cells, ...ends]));
+    const { t, cells } = first,
+      ends = written(run, t, true);
+    note(tr`Yellow`, tr`Yellow was written now: ${sum(cells.length, ends.length)} in step ${t}.`, player, t, [
+      ...cells,
+      ...ends,
+    ]);
   }
-  const most = all.reduce((best, here) => (here.cells.length > best.cells.length ? here : best));
-  if (most.cells.length)
-    found.push(stop(WORDS.most(most.cells.length, most.t, most.one.run.header.title), most.one, most.t, most.cells));
-  return [...found, stop(WORDS.end(run.tokens(run.length), run.length), player, run.length, [])];
+  const most = all.reduce((best, here) => (here.cells.length > best.cells.length ? here : best)),
+    { one, t, cells } = most,
+    { title } = one.run.header;
+  const many =
+    cells.length > 1
+      ? tr`${title} writes ${cells.length} tokens at once in step ${t}.`
+      : tr`${title} never writes more than one token in a step.`;
+  if (cells.length) note(tr`Many at once`, many, one, t, cells);
+  const end = tr`${count(run.tokens(run.length), tr`token`, tr`tokens`)} in ${count(run.length, tr`step`, tr`steps`)}. \
+Space plays, the arrow keys step. Learn explains each method.`;
+  note(tr`The end`, end, player, run.length, []);
+  return notes;
 }
 
 const shown = (selector) =>
@@ -119,8 +114,6 @@ class Tour {
       this.text,
       el("div", "tour-buttons", this.count, this.close, this.back, this.next),
     );
-    this.keys = (event) => this.#key(event);
-    this.place = () => this.#place();
     this.marks = el("div", { class: "tour-marks", "aria-hidden": "true" });
     new ResizeObserver(() => shown(".tour-start") || this.end(false)).observe(button); // another tab was opened
   }
@@ -130,9 +123,11 @@ class Tour {
     store(KEY, "seen");
     this.steps = stops();
     this.at = 0;
+    this.over = new AbortController();
+    const always = { capture: true, signal: this.over.signal };
     document.body.append(this.ring, this.marks, this.box);
-    document.addEventListener("keydown", this.keys, true);
-    for (const event of ["resize", "scroll"]) addEventListener(event, this.place, { passive: true, capture: true });
+    document.addEventListener("keydown", (event) => this.#key(event), always);
+    for (const event of ["resize", "scroll"]) addEventListener(event, () => this.#place(), always);
     this.#show();
   }
 
@@ -140,8 +135,7 @@ class Tour {
   end(focus = true) {
     if (!this.steps) return;
     this.steps = null;
-    document.removeEventListener("keydown", this.keys, true);
-    for (const event of ["resize", "scroll"]) removeEventListener(event, this.place, { capture: true });
+    this.over.abort();
     for (const node of [this.ring, this.marks, this.box]) node.remove();
     if (focus) toPlayer(this.button);
   }
@@ -167,7 +161,7 @@ class Tour {
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
     if (high) scrollBy({ top: -room(), behavior: "instant" });
     this.#place();
-    requestAnimationFrame(() => requestAnimationFrame(this.place)); // a player that was put aside lays its board now
+    requestAnimationFrame(() => requestAnimationFrame(() => this.#place())); // a player that was put aside lays its board now
     this.next.focus({ preventScroll: true });
   }
 
@@ -245,7 +239,7 @@ export function mountTour(element) {
         "aria-label": tr`First visit`,
         onkeydown: ({ key }) => key === "Escape" && decline(),
       },
-      el("span", {}, WORDS.offer),
+      el("span", {}, tr`New here?`),
       el("button", { onclick: start }, tr`Start the tour`),
       el("button", { onclick: decline }, tr`Not now`),
     );

@@ -6,7 +6,7 @@
 // and the id of its element.
 
 import { groupNamed } from "../player/clock.js";
-import { parsed } from "./dom.js";
+import { announce, parsed } from "./dom.js";
 
 const TABS = { method: "methods", paper: "methods", lesson: "learn", doc: "docs" };
 const HOME = "explore";
@@ -162,13 +162,13 @@ export function mountAddress(props, watch, trigger) {
   };
   const effects = {
     enter: (place, shown) => enter(queryOf(location.search, place, shown)),
-    tell: (detail) => document.dispatchEvent(new CustomEvent("dx-place", { detail })),
+    tell: (place) => announce("dx-place", place),
     select: (tab) => {
       step("asked", { tab, now: performance.now() });
       trigger("select");
     },
     remember: () => names(location.search) || remember(),
-    follow: (detail) => document.dispatchEvent(new CustomEvent("dx-follow", { detail })),
+    follow: (query) => announce("dx-follow", query),
   };
   const shown = () => ({
     named: names(location.search),

@@ -3,6 +3,7 @@
 
 import { el, svg } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { announce } from "./dom.js";
 import { sentence } from "./sentences.js";
 
 const MARKS = { helps: "▲", hurts: "▼", even: "=", other: "≠", busy: "…", few: "…" };
@@ -23,7 +24,7 @@ export function mountAdvice(element, props, watch) {
 function show(element, found) {
   globalThis.dxMeasured = found?.runs ?? null;
   element.replaceChildren(...(found ? [panel(found, () => show(element, null))] : []));
-  document.dispatchEvent(new CustomEvent("dx-seen"));
+  announce("dx-seen");
 }
 
 function panel({ sentence: said, on, chosen, conditions, methods }, hide) {

@@ -2,6 +2,7 @@
 
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { outward } from "./dom.js";
 import { langOf } from "./prose.js";
 
 const KINDS = {
@@ -132,18 +133,7 @@ function actions(entry, acts) {
     play.length ? button(tr`Play`, () => acts.play(play)) : null,
     lesson ? button(tr`Lesson`, () => acts.learn(lesson)) : null,
     runs.length ? button(tr`Try`, () => acts.try({ method: id, control, models: runs })) : null,
-    paper?.address
-      ? el(
-          "a",
-          {
-            href: paper.address,
-            target: "_blank",
-            rel: "noopener noreferrer",
-            "aria-label": `${PAPER}: ${name}`,
-          },
-          PAPER,
-        )
-      : null,
+    paper?.address ? outward(paper.address, PAPER, { "aria-label": `${PAPER}: ${name}` }) : null,
   );
 }
 

@@ -2,7 +2,7 @@
 // moves just so far that the view which shows the idea stands in the window with all that it will grow to.
 
 import { groupNamed } from "../player/clock.js";
-import { whenThere } from "./dom.js";
+import { announce, whenThere } from "./dom.js";
 import { drawn, ideaOf, inside, tallest } from "./fitting.js";
 
 const CHIP = "#scenarios .scenario";
@@ -23,8 +23,8 @@ export const mountChips = () =>
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;
-      document.dispatchEvent(new CustomEvent("dx-at", { detail: { scene: chip.id.replace("scene-", "") } }));
-      document.dispatchEvent(new Event("dx-chip"));
+      announce("dx-at", { scene: chip.id.replace("scene-", "") });
+      announce("dx-chip");
       const first = [...players.querySelectorAll(".dx-panel")].find((panel) => panel.getClientRects().length);
       first?.focus({ preventScroll: true });
       const group = groupNamed("main"),

@@ -4,6 +4,7 @@
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
 import { card, nameOf } from "./cards.js";
+import { announce, searchField } from "./dom.js";
 import { ANY, choose } from "./finding.js";
 import { left } from "./prose.js";
 
@@ -37,8 +38,6 @@ export function mountChooser(element, props, watch, submit) {
   watch("value", handle);
 }
 
-const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
-
 class Chooser {
   /** play: called with the ids of the recordings to play. */
   constructor(entries, play) {
@@ -46,22 +45,17 @@ class Chooser {
     this.acts = {
       play: (ids) => {
         play(ids);
-        tell("dx-at", { gallery: ids });
+        announce("dx-at", { gallery: ids });
       },
-      learn: (lesson) => tell("dx-go", { lesson }),
+      learn: (lesson) => announce("dx-go", { lesson }),
       try: (asked) => {
-        tell("dx-go", { tab: "explore" });
-        tell("dx-try", asked);
+        announce("dx-go", { tab: "explore" });
+        announce("dx-try", asked);
       },
       open: (entry) => this.#open(entry.method ? { method: entry.id } : { paper: entry.id }),
     };
-    this.search = el("input", {
-      type: "search",
-      "aria-label": FIND,
-      placeholder: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
-      maxlength: 200,
-      oninput: () => this.#ask(),
-    });
+    const example = tr`prompt lookup, EAGLE, 2502.09992, early exit …`;
+    this.search = searchField(example, () => this.#ask(), { "aria-label": FIND, maxlength: 200 });
     this.said = el("p", { class: "chooser-said", role: "status", "aria-live": "polite" });
     this.forget = el("button", { onclick: () => this.#forget() }, tr`Forget the answers`);
     this.back = el(
@@ -78,7 +72,7 @@ class Chooser {
     const own = el("button", { class: "chooser-own", onclick: toOwn }, tr`Write a rule of your own`);
     const line = el("div", "chooser-line", this.said, this.forget, this.back);
     const papers = el("a", { href: "?doc=papers" }, tr`All papers as a table`);
-    papers.addEventListener("click", (event) => this.#follow(event, () => tell("dx-go", { doc: "papers" })));
+    papers.addEventListener("click", (event) => this.#follow(event, () => announce("dx-go", { doc: "papers" })));
     this.root = el(
       "div",
       "chooser",
@@ -130,14 +124,14 @@ class Chooser {
 
   /** A person asks: a card that an address had opened is no longer what is shown. */
   #ask() {
-    if (this.alone) tell("dx-at", { tab: "methods" });
+    if (this.alone) announce("dx-at", { tab: "methods" });
     this.alone = null;
     this.draw();
   }
 
   /** A person opens a card of its own, or all of them. */
   #open(place) {
-    tell("dx-go", place);
+    announce("dx-go", place);
     this.root.querySelector("h3 a, input")?.focus({ preventScroll: true });
     if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
   }
@@ -205,7 +199,7 @@ class Chooser {
 function toOwn() {
   const fold = document.querySelector("#user-methods"),
     head = fold?.querySelector("button");
-  if (!head) return tell("dx-go", { doc: "own-method" });
+  if (!head) return announce("dx-go", { doc: "own-method" });
   const show = () => {
     head.focus({ preventScroll: true });
     fold.scrollIntoView({ block: "start" });

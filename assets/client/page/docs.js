@@ -1,13 +1,15 @@
 // Follows links between the texts without leaving the page, and the one that the page was opened with (?doc=NAME). The
 // text that is shown stands in the address.
 
+import { announce } from "./dom.js";
+
 export function mountDocs(props, trigger) {
   let shown = null;
   const open = (name) => {
     shown = props.value = name;
     trigger("submit");
   };
-  const say = (name) => document.dispatchEvent(new CustomEvent("dx-at", { detail: { doc: name } }));
+  const say = (name) => announce("dx-at", { doc: name });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.('#docs a[href*="?doc="]');
     if (!link) return;

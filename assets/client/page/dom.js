@@ -1,4 +1,7 @@
-// What components share: the data they are sent, and waiting for what others put on the page.
+// What components share: the data they are sent, news for each other, waiting for what others put on the page, and the
+// elements that several of them have.
+
+import { el } from "../player/dom.js";
 
 /** The object of the JSON text that a component holds; an empty one for what a component itself has put in. */
 export function parsed({ value }) {
@@ -8,6 +11,17 @@ export function parsed({ value }) {
     return {};
   }
 }
+
+/** Tells the other modules: they listen to the document. */
+export const announce = (name, detail = null) => document.dispatchEvent(new CustomEvent(name, { detail }));
+
+/** A link that leads away from the page. */
+export const outward = (href, words, look = {}) =>
+  el("a", { href, target: "_blank", rel: "noopener noreferrer", ...look }, words);
+
+/** A field to search with; `placeholder` is its name unless `look` gives it another. */
+export const searchField = (placeholder, oninput, look = {}) =>
+  el("input", { type: "search", placeholder, "aria-label": placeholder, oninput, ...look });
 
 /** Calls `act` with the elements of these selectors as soon as all of them are on the page. */
 export function whenThere(selectors, act) {

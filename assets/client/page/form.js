@@ -4,7 +4,7 @@
 
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
-import { parsed } from "./dom.js";
+import { announce, parsed } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
 import { chose } from "./filling.js";
 import { changeForms, forms, knownForms } from "./forms.js";
@@ -40,12 +40,12 @@ export async function mountForm(element, props, watch) {
     if (props.value === told) return;
     told = props.value;
     form.write(parsed(props));
-    document.dispatchEvent(new Event("dx-filled")); // by the server: a person has chosen nothing
+    announce("dx-filled"); // by the server: a person has chosen nothing
   };
   element.replaceChildren(form.root);
   forms.set(props.number, form);
   read();
-  document.dispatchEvent(new Event("dx-form"));
+  announce("dx-form");
   watch("value", read);
   keep(forms, changeForms);
   return form;
@@ -94,7 +94,7 @@ export class Form {
   #slot(parameters) {
     const line = (label, control, ...more) =>
       el("div", "slot-line", el("label", { for: control.id }, label), control, ...more);
-    const fields = el("fieldset", {}, el("legend", {}, this.name), line(tr`Method`, this.method));
+    const fields = el("fieldset", {}, el("legend", "dx-say", this.name), line(tr`Method`, this.method));
     this.drafts = line(tr`Drafter`, this.drafter);
     fields.append(line(tr`Model`, this.model, this.other), this.drafts, this.about, parameters);
     const head = el("summary", {}, el("strong", {}, this.name), " ", this.line, this.waits);
@@ -118,7 +118,7 @@ export class Form {
   #parameters() {
     this.state = el("span", "slot-changed");
     this.reset = el("button", { class: "slot-reset", onclick: () => this.#reset() }, tr`Reset all to the defaults`);
-    this.legend = el("legend", {}, tr`Parameters of slot ${this.number + 1}`);
+    this.legend = el("legend", "dx-say", tr`Parameters of slot ${this.number + 1}`);
     this.params = el("fieldset", {}, this.legend);
     this.head = el("summary", {}, tr`Parameters `, this.state);
     return el("details", "slot-params", this.head, this.params);
@@ -171,7 +171,7 @@ export class Form {
     this.value = value;
     this.#mark();
     this.tell(value);
-    document.dispatchEvent(new Event("dx-form"));
+    announce("dx-form");
   }
 
   // what is drawn

@@ -3,11 +3,11 @@
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
 import { picturesOf } from "./cards.js";
+import { announce, searchField } from "./dom.js";
 import { langOf, left } from "./prose.js";
 import { matching } from "./sorting.js";
 
-const PLAY = tr`Play`,
-  FIND = tr`Find a run`;
+const PLAY = tr`Play`;
 let sent = 0; // sending the same twice is a change
 
 /** props.groups: JSON of [{title, cards}]; a card is {ids, title, about, prompt, output?, cost?, watch, pictures}. */
@@ -16,24 +16,19 @@ export function mountGallery(element, props, submit) {
   const play = (ids) => {
     props.value = JSON.stringify({ play: ids, n: ++sent });
     submit();
-    document.dispatchEvent(new CustomEvent("dx-at", { detail: { gallery: ids } }));
+    announce("dx-at", { gallery: ids });
   };
   const sections = groups.map(({ title, cards }) =>
     el("section", {}, el("h3", {}, title), el("ul", {}, ...cards.map((one) => card(one, play)))),
   );
   const none = el("p", { class: "gallery-none", role: "status" });
-  const search = el("input", {
-    type: "search",
-    "aria-label": FIND,
-    placeholder: FIND,
-    oninput: () => {
-      const fits = matching(search.value);
-      for (const section of sections) {
-        for (const item of section.querySelectorAll("li")) item.hidden = !fits(item);
-        section.hidden = !section.querySelector("li:not([hidden])");
-      }
-      none.textContent = sections.every(({ hidden }) => hidden) ? tr`No run fits.` : "";
-    },
+  const search = searchField(tr`Find a run`, () => {
+    const fits = matching(search.value);
+    for (const section of sections) {
+      for (const item of section.querySelectorAll("li")) item.hidden = !fits(item);
+      section.hidden = !section.querySelector("li:not([hidden])");
+    }
+    none.textContent = sections.every(({ hidden }) => hidden) ? tr`No run fits.` : "";
   });
   element.replaceChildren(
     el(
@@ -48,6 +43,7 @@ export function mountGallery(element, props, submit) {
 }
 
 function card({ ids, title, about, prompt, output, cost, watch, pictures }, play) {
+  const id = ids.length === 1 ? `play-${ids[0]}` : null;
   return el(
     "li",
     { class: "card", "data-ids": ids.join(" ") },
@@ -61,15 +57,7 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
       "div",
       "card-foot",
       el("span", {}, cost ?? ""),
-      el(
-        "button",
-        {
-          id: ids.length === 1 ? `play-${ids[0]}` : null,
-          "aria-label": `${PLAY}: ${translated(title)}`,
-          onclick: () => play(ids),
-        },
-        PLAY,
-      ),
+      el("button", { id, "aria-label": `${PLAY}: ${translated(title)}`, onclick: () => play(ids) }, PLAY),
     ),
   );
 }

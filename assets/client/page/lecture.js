@@ -4,7 +4,7 @@
 import { el } from "../player/dom.js";
 import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
-import { parsed, whenThere } from "./dom.js";
+import { announce, parsed, whenThere } from "./dom.js";
 import { download, textOf } from "./download.js";
 import { address, lectureView, wanted } from "./lectureview.js";
 import { sentence } from "./sentences.js";
@@ -116,7 +116,7 @@ class Show {
     });
     if (full) document.documentElement.requestFullscreen?.().catch(() => {}); // while the click counts
     if (wanted() === null) address(n, true);
-    document.dispatchEvent(new CustomEvent("dx-go", { detail: { tab: "explore" } }));
+    announce("dx-go", { tab: "explore" });
     this.list(kept());
   }
 
@@ -175,33 +175,19 @@ class Show {
 
   #files() {
     const field = el("input", { type: "file", accept: ".json,application/json", onchange: () => this.#take(field) });
-    this.back = el(
-      "button",
-      {
-        hidden: true,
-        onclick: () => {
-          store(KEY, null);
-          this.wanted = 0;
-          this.list(null);
-        },
-      },
-      tr`Back to the list of this page`,
-    );
-    const page = el(
-      "button",
-      { onclick: () => this.send({ ...(kept() ?? {}), act: "save" }) },
-      tr`Save as one page, without a server`,
-    );
-    const save = el(
-      "button",
-      { onclick: () => download({ text: this.text, name: "lecture.json", type: "application/json" }) },
-      tr`Download this list`,
-    );
+    const button = (words, onclick) => el("button", { onclick }, words);
+    this.back = button(tr`Back to the list of this page`, () => {
+      store(KEY, null);
+      this.wanted = 0;
+      this.list(null);
+    });
+    this.back.hidden = true;
+    const save = () => download({ text: this.text, name: "lecture.json", type: "application/json" });
     return el(
       "p",
       "lecture-files",
-      save,
-      page,
+      button(tr`Download this list`, save),
+      button(tr`Save as one page, without a server`, () => this.send({ ...(kept() ?? {}), act: "save" })),
       el("label", {}, tr`A list of your own`, " ", field),
       this.back,
       el("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),

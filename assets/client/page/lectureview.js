@@ -5,6 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { announce } from "./dom.js";
 import { drawn, ideaOf, inside, unclip } from "./fitting.js";
 import { Pace } from "./voice.js";
 
@@ -82,6 +83,7 @@ export function lectureView({ show, leave, live = null, files = null, players, m
   let all = [],
     at = -1,
     due = [], // acts asked for before the runs of the scene had come
+    closing = null, // what ends listening
     byKey = false, // whether F, and not Esc, ended the full screen
     wasFull = false;
   const count = el("output", "lecture-count"),
@@ -181,9 +183,7 @@ export function lectureView({ show, leave, live = null, files = null, players, m
   function standing(words) {
     root.toggleAttribute("data-live", Boolean(words));
     liveButton.setAttribute("aria-pressed", String(Boolean(words)));
-    document.dispatchEvent(
-      new CustomEvent("dx-voice", { detail: { scenes: all[at]?.voice ? [all[at].voice] : [], live: words } }),
-    );
+    announce("dx-voice", { scenes: all[at]?.voice ? [all[at].voice] : [], live: words });
   }
   const keys = (event) => {
     const act = meant(event);
@@ -227,13 +227,12 @@ export function lectureView({ show, leave, live = null, files = null, players, m
       if (root.hidden) {
         root.hidden = false;
         document.documentElement.dataset.lecture = "";
-        for (const [type, act] of [
-          ["keydown", keys],
-          ["pointerup", lifted],
-        ])
-          addEventListener(type, act, true);
-        addEventListener("click", clicked);
-        document.addEventListener("fullscreenchange", screen);
+        closing = new AbortController();
+        const { signal } = closing;
+        addEventListener("keydown", keys, { capture: true, signal });
+        addEventListener("pointerup", lifted, { capture: true, signal });
+        addEventListener("click", clicked, { signal });
+        document.addEventListener("fullscreenchange", screen, { signal });
         group.listeners.add(turn);
         settle.begin();
         wasFull = Boolean(document.fullscreenElement);
@@ -249,15 +248,12 @@ export function lectureView({ show, leave, live = null, files = null, players, m
       if (root.hidden) return;
       root.hidden = true;
       delete document.documentElement.dataset.lecture;
-      removeEventListener("keydown", keys, true);
-      removeEventListener("pointerup", lifted, true);
-      removeEventListener("click", clicked);
-      document.removeEventListener("fullscreenchange", screen);
+      closing.abort();
       group.listeners.delete(turn);
       group.pace = undefined;
       settle.end();
       if (document.fullscreenElement) document.exitFullscreen();
-      document.dispatchEvent(new CustomEvent("dx-voice", { detail: { scenes: null } }));
+      announce("dx-voice", { scenes: null });
       at = -1;
     },
   };

@@ -13,12 +13,13 @@ const FIRST = 1300; // milliseconds of the first step
 function playSlowly(group) {
   const pace = new Pace(group, FIRST),
     turn = () => group.playing && pace.turn();
+  const over = new AbortController();
   const end = () => {
     group.listeners.delete(turn);
     group.pace = undefined;
-    for (const type of ["pointerdown", "keydown"]) removeEventListener(type, end, true);
+    over.abort();
   };
-  for (const type of ["pointerdown", "keydown"]) addEventListener(type, end, true);
+  for (const type of ["pointerdown", "keydown"]) addEventListener(type, end, { capture: true, signal: over.signal });
   group.listeners.add(turn);
   group.play();
 }

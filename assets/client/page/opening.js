@@ -18,7 +18,8 @@ export function opening() {
   const query = new URLSearchParams(location.search);
   if (STILL.some((name) => query.has(name))) return;
   const group = groupNamed("main"),
-    pace = new Pace(group, FIRST);
+    pace = new Pace(group, FIRST),
+    over = new AbortController();
   let timer = null;
   const touched = ({ target, key }) => {
     end();
@@ -27,8 +28,7 @@ export function opening() {
   const end = () => {
     clearTimeout(timer);
     group.listeners.delete(turn);
-    removeEventListener("pointerdown", touched, true);
-    removeEventListener("keydown", touched, true);
+    over.abort();
     group.quiet = false;
     group.pace = undefined;
   };
@@ -49,8 +49,8 @@ export function opening() {
     if (group.x > 0 && group.x < group.end) return end(); // stopped on the way
     timer = setTimeout(begin, group.x ? pace.time() : BEGIN);
   };
-  addEventListener("pointerdown", touched, true);
-  addEventListener("keydown", touched, true);
+  for (const type of ["pointerdown", "keydown"])
+    addEventListener(type, touched, { capture: true, signal: over.signal });
   group.listeners.add(turn);
   turn();
 }

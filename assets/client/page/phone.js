@@ -5,11 +5,9 @@ import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { whenThere } from "./dom.js";
 
-const WORDS = { open: tr`Prompt and methods`, close: tr`Close`, switch: tr`Which run is shown` };
-
 /** The switch: a button for each player that shows a run, or is about to. */
 function switcher(players) {
-  const row = el("div", { class: "switcher", role: "group", "aria-label": WORDS.switch });
+  const row = el("div", { class: "switcher", role: "group", "aria-label": tr`Which run is shown` });
   const filled = () => [...players.querySelectorAll(".dx-panel")].filter((panel) => panel.dataset.state !== "empty");
   const choose = (panel) => {
     for (const one of players.children) one.toggleAttribute("data-chosen", one.contains(panel));
@@ -46,11 +44,11 @@ function switcher(players) {
 
 /** The handle of the sheet. */
 function handle(controls) {
-  const button = el("button", { class: "sheet-handle", onclick: () => turn() }, WORDS.open);
+  const button = el("button", { class: "sheet-handle", onclick: () => turn() });
   const turn = (open = !controls.hasAttribute("data-sheet")) => {
     controls.toggleAttribute("data-sheet", open);
     button.setAttribute("aria-expanded", String(open));
-    button.textContent = open ? WORDS.close : WORDS.open;
+    button.textContent = open ? tr`Close` : tr`Prompt and methods`;
   };
   for (const event of ["dx-asked", "dx-chip"]) document.addEventListener(event, () => turn(false));
   controls.addEventListener("keydown", ({ key }) => {

@@ -3,7 +3,7 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
-import { whenThere } from "./dom.js";
+import { announce, whenThere } from "./dom.js";
 import { knownForms } from "./forms.js";
 import { methodOf } from "./slot.js";
 
@@ -30,7 +30,7 @@ function watch(controls, players, run, stop, prompt) {
     going[name] = now;
     draw();
   };
-  const ask = () => document.dispatchEvent(new Event("dx-asked"));
+  const ask = () => announce("dx-asked");
   run.addEventListener("click", ask);
   prompt.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && shiftKey && ask());
   document.addEventListener("dx-asked", set("asked", true));
@@ -50,10 +50,6 @@ function watch(controls, players, run, stop, prompt) {
 // refused gives the boards back.
 
 const SOON = 400; // milliseconds: so long a run may stand first in the queue of an idle server
-const WORDS = {
-  waits: tr`waiting for its turn`,
-  before: (n) => (n === 1 ? tr`Waiting: one run is before this one.` : tr`Waiting: ${n} runs are before this one.`),
-};
 const players = () => groupNamed("main").runners;
 
 /** How many runs are before one, by Gradio's own words for the place in its queue; 0 where it waits for nobody. */
@@ -72,7 +68,8 @@ export function queueLine(status, tell = () => {}) {
     if (n === waits) return;
     waits = n;
     line.hidden = !n;
-    line.textContent = n ? WORDS.before(n) : "";
+    const words = n === 1 ? tr`Waiting: one run is before this one.` : tr`Waiting: ${n} runs are before this one.`;
+    line.textContent = n ? words : "";
     status.toggleAttribute("data-waits", n > 0);
     tell(n);
   };
@@ -92,7 +89,7 @@ function tellWaiting(status) {
   };
   const expected = () => players().filter(({ root }) => "expected" in root.dataset);
   groupNamed("main").progress = progress;
-  queueLine(status, (n) => expect(n ? WORDS.waits : true, expected()));
+  queueLine(status, (n) => expect(n ? tr`waiting for its turn` : true, expected()));
   document.addEventListener("dx-asked", ({ detail }) => detail?.boards === false || expect(true));
   document.addEventListener("dx-over", () => expect(false, expected()));
 }

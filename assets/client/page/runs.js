@@ -4,15 +4,16 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
-import { parsed } from "./dom.js";
+import { announce, parsed } from "./dom.js";
 
 const PATIENCE = 10_000; // milliseconds after which an answer is no longer waited for: the server may have gone
 const button = (text, label, onclick, pressed = null) =>
   el("button", { "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
+const named = (text, onclick) => button(text, text, onclick);
 const MARKS = { right: tr`✓ right`, wrong: tr`✗ wrong` };
 const KEYS = /^(dx-|decoding-explorer-)/; // what our pages write into the browser's storage
 const forget = () => {
-  document.dispatchEvent(new Event("dx-forget"));
+  announce("dx-forget");
   try {
     for (const key of Object.keys(localStorage)) if (KEYS.test(key)) localStorage.removeItem(key);
   } catch {} // then nothing was kept
@@ -41,11 +42,11 @@ export function mountRuns(element, props, watch, trigger) {
   };
   const open = (id) => {
     ask("open", { id });
-    document.dispatchEvent(new CustomEvent("dx-at", { detail: { run: [id] } }));
+    announce("dx-at", { run: [id] });
   };
   const add = (id) => {
     ask("add", { id });
-    document.dispatchEvent(new Event("dx-adding")); // the address names all that stand beside each other then
+    announce("dx-adding"); // the address names all that stand beside each other then
   };
   const rename = (row, place) => {
     const field = el("input", { type: "text", maxlength: 120, "aria-label": tr`Label`, placeholder: tr`Label` });
@@ -107,7 +108,7 @@ export function mountRuns(element, props, watch, trigger) {
       return el(
         "p",
         "run-forget",
-        button(tr`Forget what this browser keeps`, tr`Forget what this browser keeps`, () => press(true)),
+        named(tr`Forget what this browser keeps`, () => press(true)),
       );
     const sure = () => {
       asked = false;
@@ -118,15 +119,8 @@ export function mountRuns(element, props, watch, trigger) {
     const words = state.pages
       ? tr`This forgets prompt, slots, parameters and what was seen here, and deletes all kept runs for good.`
       : tr`This forgets prompt, slots, parameters and what was seen here. This server keeps no runs of yours.`;
-    return el(
-      "p",
-      "run-forget",
-      words,
-      " ",
-      button(tr`Cancel`, tr`Cancel`, () => press(false)),
-      " ",
-      button(tr`Forget all`, tr`Forget all`, sure),
-    );
+    const buttons = [" ", named(tr`Cancel`, () => press(false)), " ", named(tr`Forget all`, sure)];
+    return el("p", "run-forget", words, ...buttons);
   };
   const draw = () => {
     const { rows = [], page = 0, pages = 0, note = "", broken = [], undo = "", said = "" } = state;
@@ -136,7 +130,7 @@ export function mountRuns(element, props, watch, trigger) {
       said,
       undo ? button(tr`Undo`, tr`Bring the deleted run back`, () => ask("restore", { id: undo })) : "",
     );
-    const turn = (text, to) => (to < 0 || to >= pages ? "" : button(text, text, () => ask("page", { page: to })));
+    const turn = (text, to) => (to < 0 || to >= pages ? "" : named(text, () => ask("page", { page: to })));
     const pager =
       pages > 1
         ? el("p", "run-pager", turn(tr`Newer`, page - 1), tr`Page ${page + 1} of ${pages}`, turn(tr`Older`, page + 1))

@@ -3,7 +3,7 @@
 // stand beside those, only when they begin above the window, as after a recording far down in the gallery. The focus
 // stays where it is.
 
-import { parsed } from "./dom.js";
+import { announce, parsed } from "./dom.js";
 
 const lead = (id) => {
   const node = document.getElementById(id);
@@ -17,7 +17,7 @@ const lead = (id) => {
   )
     return;
   node.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  document.dispatchEvent(new Event("dx-moved"));
+  announce("dx-moved");
 };
 
 export function mountStatus(element, props, watch) {

@@ -1,12 +1,13 @@
 // The choice of the page's language, in the language that each is written in.
 
 import { el } from "../player/dom.js";
+import { announce } from "./dom.js";
 import { choose, LANGUAGES } from "./language.js";
 
 /** The link to what the players show, if they have one. */
 function link() {
   const detail = { text: null };
-  document.dispatchEvent(new CustomEvent("dx-link", { detail }));
+  announce("dx-link", detail);
   return detail.text;
 }
 

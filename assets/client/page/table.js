@@ -9,7 +9,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
-import { parsed } from "./dom.js";
+import { announce, outward, parsed, searchField } from "./dom.js";
 import { sentence } from "./sentences.js";
 import { matching, sortable } from "./sorting.js";
 
@@ -18,10 +18,8 @@ const seen = (slot) => document.querySelector(`#panel-${slot} [data-seen]`) !== 
 const state = () => [0, 1, 2, 3].map(seen).join();
 /** A number or a sentence that opens its receipt. */
 const opener = (text, receipt, facts) => {
-  const button = el("button", { class: "number", title: tr`How was this obtained?`, "aria-haspopup": "dialog" }, text);
-  button.onclick = () =>
-    document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...facts } }));
-  return button;
+  const onclick = ({ currentTarget: anchor }) => announce("dx-receipt", { anchor, receipt, ...facts });
+  return el("button", { class: "number", title: tr`How was this obtained?`, "aria-haspopup": "dialog", onclick }, text);
 };
 /** The sentences of a cell in the page's language, or all of them as they came. The language may have been settled
  * after this script began. */
@@ -36,23 +34,15 @@ const cellOf = (cell, runs) => {
     { text = "", sub, href, mark, quiet, long, receipt, run = 0, fold, after, lead = "", parts } = given;
   if (after !== undefined && !seen(after)) {
     if (receipt) return [["…"], { "data-quiet": "", title: tr`Told when the run has been played, or after Show` }];
-    const button = el(
-      "button",
-      {
-        class: "show",
-        "data-after": after,
-        title: tr`Or play the run to its end`,
-        "aria-label": tr`Show the result of player ${after + 1}`,
-      },
-      tr`Show`,
-    );
-    button.onclick = () => document.dispatchEvent(new CustomEvent("dx-show", { detail: after }));
-    return [[button], {}];
+    const look = { class: "show", "data-after": after, title: tr`Or play the run to its end` },
+      label = tr`Show the result of player ${after + 1}`,
+      onclick = () => announce("dx-show", after);
+    return [[el("button", { ...look, "aria-label": label, onclick }, tr`Show`)], {}];
   }
   if (fold) return [[el("details", {}, el("summary", {}, tr`Show`), text)], { "data-long": "" }];
   const shown = (MARKS[mark] ?? "") + text;
-  const away = /^https:\/\//.test(href) ? { target: "_blank", rel: "noopener noreferrer" } : {};
-  const inner = /^(https:\/\/|\?doc=)/.test(href) ? el("a", { href, ...away }, shown) : document.createTextNode(shown);
+  const link = /^https:\/\//.test(href) ? outward(href, shown) : /^\?doc=/.test(href) && el("a", { href }, shown),
+    inner = link || document.createTextNode(shown);
   const attributes = {
     "data-mark": mark,
     "data-quiet": quiet ? "" : null,
@@ -70,13 +60,13 @@ const cellOf = (cell, runs) => {
 const keyOf = (cell) => (typeof cell === "object" && cell ? String(cell.key ?? cell.text) : String(cell ?? ""));
 /** A search field and one choice per named column over the rows of `body`; how many rows are left is announced. */
 const filterBar = (columns, rows, filters, body) => {
-  const search = el("input", { type: "search", placeholder: tr`Search`, "aria-label": tr`Search the table` });
+  const search = searchField(tr`Search`, () => apply(), { "aria-label": tr`Search the table` });
   const choices = filters.flatMap((i) => {
     const keys = [...new Set(rows.map((row) => keyOf(row[i])))];
     if (keys.length < 2) return []; // nothing to choose from
     const box = el(
       "select",
-      { "aria-label": columns[i] },
+      { "aria-label": columns[i], oninput: () => apply() },
       el("option", { value: "" }, tr`${columns[i]}: all`),
       ...keys.map((key) => el("option", { value: key }, key)),
     );
@@ -94,7 +84,6 @@ const filterBar = (columns, rows, filters, body) => {
     });
     left.textContent = tr`${shown} of ${rows.length}`;
   };
-  for (const box of [search, ...choices.map(([, box]) => box)]) box.addEventListener("input", apply);
   apply();
   return el("div", { class: "filters", role: "search" }, search, ...choices.map(([, box]) => box), left);
 };
@@ -107,29 +96,20 @@ export function mountTable(element, props, watch) {
     const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = null, runs = [] } = data;
     if (data.pairs) {
       globalThis.dxPairs = { ...globalThis.dxPairs, ...data.pairs }; // what the players say of runs beside each other
-      document.dispatchEvent(new Event("dx-pairs"));
+      announce("dx-pairs");
     }
     const root = element.querySelector(".facts");
     if (!rows.length) return root.replaceChildren(el("p", "quiet", empty));
     const head = columns.length
       ? el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name))))
       : "";
-    const body = el(
-      "tbody",
-      {},
-      ...rows.map((row) =>
-        el(
-          "tr",
-          {},
-          ...row.map((cell, i) => {
-            const [parts, attributes] = cellOf(cell, runs);
-            return i
-              ? el("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts)
-              : el("th", { scope: "row", ...attributes }, ...parts);
-          }),
-        ),
-      ),
-    );
+    const place = (cell, i) => {
+      const [parts, attributes] = cellOf(cell, runs);
+      return i
+        ? el("td", { ...attributes, "data-label": columns[i] ?? "" }, ...parts)
+        : el("th", { scope: "row", ...attributes }, ...parts);
+    };
+    const body = el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(place))));
     const table = el("table", { lang: data.lang }, el("caption", {}, caption), head, body);
     root.replaceChildren(...(filters ? [filterBar(columns, rows, filters, body)] : []), table);
     if (data.sort) sortable(table);
@@ -142,11 +122,7 @@ export function mountTable(element, props, watch) {
     const root = element.querySelector(".facts"),
       wide = root.scrollWidth > root.clientWidth;
     const name = root.querySelector("caption")?.textContent || root.querySelector("tbody th")?.textContent || tr`Table`;
-    for (const [key, value] of [
-      ["tabindex", "0"],
-      ["role", "region"],
-      ["aria-label", name.slice(0, 80)],
-    ])
+    for (const [key, value] of Object.entries({ tabindex: 0, role: "region", "aria-label": name.slice(0, 80) }))
       wide ? root.setAttribute(key, value) : root.removeAttribute(key);
   };
   draw();

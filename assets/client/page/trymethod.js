@@ -1,6 +1,7 @@
 // Try: a method beside its control, in the first slots. Which model both run on is said without a document.
 
 import { tr } from "../player/words.js";
+import { announce } from "./dom.js";
 import { complete, equallyLong, methodOf, modelsFor } from "./slot.js";
 
 /** The model that a method and its control are tried on, of `models`: the one that a slot has if it fits both, else one
@@ -57,7 +58,7 @@ export function begin(count) {
 export function say(catalogue, slots) {
   const names = slots.map(({ method }) => methodOf(catalogue, method).title).join(", "),
     line = document.querySelector("#status .status");
-  document.dispatchEvent(new Event("dx-filled-in"));
+  announce("dx-filled-in");
   if (!line) return;
   Object.assign(line.dataset, { kind: "ok" });
   line.textContent = tr`The slots below hold ${names} on ${slots[0].model}. Change the prompt or keep it, and press \

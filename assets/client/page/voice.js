@@ -5,6 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { announce } from "./dom.js";
 
 const MARKS = { true: "✓", false: "✗" };
 /** The scene that shows these runs, and the stop of its lever: {scene, stop}; null where they belong to none. ids: of
@@ -214,7 +215,7 @@ function oneLegend() {
     root.replaceChildren(...entries.map(({ node }) => node.cloneNode(true)));
     root.hidden = !said;
     players.toggleAttribute("data-one-legend", Boolean(said));
-    document.dispatchEvent(new Event("dx-moved")); // what stands below it has moved
+    announce("dx-moved"); // what stands below it has moved
   }
   return {
     look(group, on) {
