@@ -5,7 +5,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 class Encoded(Protocol):
@@ -64,10 +63,6 @@ class CountedSeq2Seq(Counted):
     start_id: int
     encoder_layers: int
     decoder_layers: int
-
-    def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.num_layers = self.decoder_layers
 
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
