@@ -1,7 +1,7 @@
 """Encoder-decoder: the prompt is read once, the answer is written left to right."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.lazy import Tensor
@@ -69,20 +69,9 @@ class CountedSeq2Seq(Counted):
         work = len(prompt) * self.encoder_layers
         return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
 
-    def extend(
-        self,
-        tokens: Sequence[int] | Tensor,
-        cache: KVCache,
-        *,
-        last_only: bool = False,
-        attention: bool = False,
-        marks: list[Mark] | None = None,
-    ) -> Extended:
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache, **options: Any) -> Extended:
         """See `Seq2SeqLM`; a row never proposes a token forbidden at the position it predicts."""
-        result: Extended = self._call(
-            len(tokens),
-            lambda: self._model.extend(tokens, cache, last_only=last_only, attention=attention, marks=marks),
-        )
+        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache, **options))
         self._allowed(result.logits, cache.length + 1 - len(result.logits))
         return result
 
