@@ -87,9 +87,7 @@ def _blocks(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logi
         at = torch.tensor([t + 1 + i for t in part for i in range(b)], device=device)
         block = torch.block_diag(*[torch.ones(b, b)] * len(part)).bool().to(device)
         before = _before(n, part, b, device)
-        sees, rotation = torch.cat([before, block], 1), drafter.rotation.at(at, x.dtype)
-        for layer, past in zip(drafter.stack, pasts.layers, strict=True):
-            x = layer(x, rotation, past, sees)
+        x = drafter.through(x, pasts, at, torch.cat([before, block], 1))
         states.append(drafter.stack[0].norm(x, drafter.out_norm).view(len(part), b, -1)[:, 1:])
     yield from _by_depth(drafter, places, torch.cat(states), n, k, spoken=lambda h: h) if states else ()
 

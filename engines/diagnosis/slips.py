@@ -52,9 +52,9 @@ def turns(drafter: Any, target: Any) -> Iterator[Turn]:
         wrong = f"norm_output={drafter.output_normed} is wrong: it was trained to read its own output {form}."
         yield Turn("norm_output", wrong, _with(drafter, output_normed=not drafter.output_normed))
     yield from _orders(drafter)
-    if (sizes := _sizes(drafter)) is not None:
-        yield from _bases(drafter, target, sizes)
-        yield from _eps(drafter, target, sizes)
+    if drafter.stack:
+        yield from _bases(drafter, target, drafter.stack[0].sizes)
+        yield from _eps(drafter, target, drafter.stack[0].sizes)
     if drafter.table is not None and drafter.table.shape[1] == drafter.width:
         wrong = "It brings embeddings of its own, and was trained on the target's."
         yield Turn("embeddings", wrong, _with(drafter, table=None))
@@ -78,7 +78,7 @@ def _shifted(drafter: Any, step: int) -> tuple[int, ...] | None:
 
 def _orders(drafter: Any) -> Iterator[Turn]:
     """What it reads in another order: states, and embedding and state in its first projection and first attention."""
-    reads, fc, layer = drafter.reads, getattr(drafter, "fc", None), _first(drafter)
+    reads, fc, layer = drafter.reads, getattr(drafter, "fc", None), next(iter(drafter.stack), None)
     for other in dict.fromkeys(permutations(reads)) if 1 < len(reads) <= MOST_ORDERED else ():
         if other != reads:
             wrong = f"It was trained on the states of layers {_told(other)} in this order, and reads {_told(reads)}."
@@ -114,22 +114,18 @@ def _orders(drafter: Any) -> Iterator[Turn]:
 
 def _heads(drafter: Any) -> Iterator[Turn]:
     """The same rows cut into twice as many heads, and half as many."""
-    sizes, layer = _sizes(drafter), _first(drafter)
-    if sizes is None or layer.q_norm is not None or len({block.H for block in _layers(drafter)}) > 1:
+    layer = next(iter(drafter.stack), None)
+    if layer is None or layer.q_norm is not None or len({block.H for block in drafter.stack}) > 1:
         return
+    sizes = layer.sizes
     for e in (sizes.head_dim // 2, sizes.head_dim * 2):
         if e % 2 or len(layer.q) % e or len(layer.k) % e:
             continue
         cut = replace(sizes, head_dim=e, heads=len(layer.q) // e)
-        parts = [_with(block, sizes=cut, H=len(block.q) // e, G=len(block.k) // e) for block in _layers(drafter)]
+        parts = [_with(block, sizes=cut, H=len(block.q) // e, G=len(block.k) // e) for block in drafter.stack]
         wrong = f"Its attention was trained with heads of {e} numbers, and its config says {sizes.head_dim}."
-        twin = _with(drafter, rotation=Rotation(cut, drafter.target.device), **_held(drafter, parts))
+        twin = _with(drafter, rotation=Rotation(cut, drafter.target.device), stack=parts)
         yield Turn("heads", wrong, twin, f"of {e}")
-
-
-def _layers(drafter: Any) -> list[Any]:
-    """Its decoder layers."""
-    return getattr(drafter, "stack", None) or [drafter.layer]
 
 
 def _halved(w: torch.Tensor) -> torch.Tensor:
@@ -137,20 +133,10 @@ def _halved(w: torch.Tensor) -> torch.Tensor:
     return w.roll(w.shape[1] // 2, 1)
 
 
-def _held(drafter: Any, layers: list[Any]) -> dict[str, Any]:
-    """The attribute that holds a drafter's layers."""
-    return {"stack": layers} if hasattr(drafter, "stack") else {"layer": layers[0]}
-
-
-def _first(drafter: Any) -> Any:
-    """Its first decoder layer; None where it has none."""
-    return (getattr(drafter, "stack", None) or [getattr(drafter, "layer", None)])[0]
-
-
 def _first_with(drafter: Any, **changes: Any) -> dict[str, Any]:
     """The attributes of a drafter whose first layer differs in this."""
-    first, *others = _layers(drafter)
-    return _held(drafter, [_with(first, **changes), *others])
+    first, *others = drafter.stack
+    return {"stack": [_with(first, **changes), *others]}
 
 
 def _told(reads: tuple[int, ...]) -> str:
@@ -170,19 +156,13 @@ def _fc_norms(drafter: Any) -> Iterator[Turn]:
     yield Turn("norm before fc", wrong.replace("a norm", "a norm for each"), each, "one for each state")
 
 
-def _sizes(drafter: Any) -> Any:
-    """The sizes that its rotations and norms are made of; None where it has none."""
-    layer = _first(drafter)
-    return layer.sizes if getattr(drafter, "rotation", None) is not None and layer is not None else None
-
-
 def _eps(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
     """The epsilon of the norms: the target's."""
     eps = float(getattr(target.config, "rms_norm_eps", sizes.eps))
     if eps != sizes.eps:
         wrong = f"Its norms were trained with rms_norm_eps={eps:g} (the target's), and its config says {sizes.eps:g}."
-        changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in _layers(drafter)]
-        yield Turn("rms_norm_eps", wrong, _with(drafter, **_held(drafter, changed)))
+        changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in drafter.stack]
+        yield Turn("rms_norm_eps", wrong, _with(drafter, stack=changed))
 
 
 def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:

@@ -22,10 +22,9 @@ from engines.core.trace import Detail, Edit, End, Step, TimedEdit, Trace
 from engines.core.user_methods import explained
 from engines.core.validation import Edits, check_detail, check_edit, check_edits, check_room, check_seed, parameters
 from engines.core.validation import prompt_ids as ids_of
-from engines.driver.heading import header_of
 from engines.driver.replay import Replay
 from engines.driver.roles import Roles, assign_roles, parts_of
-from engines.driver.takeover import BoundMethod, announce, bind, room_left
+from engines.driver.takeover import BoundMethod, announce, bind, header_of, room_left
 
 MAX_STEPS = 4096
 OVERRUN = 0.1  # of its seconds, at least one, that the step under way may take beyond them; the call under way ends

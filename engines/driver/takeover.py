@@ -1,17 +1,81 @@
-"""Another method takes over a run: which one, with which models and parameters, what the header says of it, and how
-much is left for it to write. `Run` has it begin."""
+"""The header of a run, which holds all that is known before its first step, enough to run it again; and how another
+method takes over: which one, with which models and parameters, what the header says of it, and how much is left for it
+to write. `Run` has it begin."""
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from engines.core.kinds import Model
-from engines.core.method import Method
-from engines.core.params import Params
-from engines.core.trace import Edit, Header
+from engines.core.kinds import KINDS, Model
+from engines.core.machine import machine
+from engines.core.method import Method, MethodInfo
+from engines.core.params import LENGTH, Params
+from engines.core.trace import SCHEMA_VERSION, Detail, Edit, Header, Origin
 from engines.core.validation import method_after
+from engines.core.version import versions
 from engines.driver.roles import assign_roles, parts_of, roles_for
+
+
+def _departures(info: MethodInfo, main: Model) -> str:
+    """What departs from the paper; beside a published drafter, that it is not about this one."""
+    drafter = getattr(main, "drafter", None)
+    if drafter is None or not any(drafter.format in formats for formats in info.drafters.values()):
+        return info.departures
+    return " ".join(
+        [
+            f"It drafts with the published checkpoint {drafter.name} ({drafter.title}), so what follows of a part that "
+            "was trained here does not hold.",
+            *drafter.notes,
+            info.departures,
+        ]
+    )
+
+
+def header_of(
+    info: MethodInfo,
+    models: Mapping[str, Model],
+    p: Params,
+    prompt: str,
+    ids: list[int],
+    seed: int,
+    detail: Detail,
+    warmup: float,
+    origin: Origin | None,
+) -> Header:
+    """The header of a run of `info` that begins now. ids: the prompt's tokens; warmup: seconds spent on it."""
+    main, masked = models[info.role], KINDS[info.kind].masked
+    size = getattr(main, "block_size", 1)  # a block-diffusion board is made of whole blocks
+    return Header(
+        schema=SCHEMA_VERSION,
+        method=info.slug,
+        title=info.title,
+        family=info.family,
+        paper=info.paper,
+        params=dict(vars(p)),
+        models=[msgspec.structs.replace(model.record, role=role) for role, model in models.items()],
+        prompt=prompt,
+        prompt_ids=ids,
+        seed=seed,
+        detail=detail,
+        baseline=info.baseline,
+        lossless=info.keeps(vars(p)),
+        emits=sorted(info.emits),
+        records=info.described,
+        departures=_departures(info, main),
+        own=info.own,
+        signature=info.signature,
+        versions=dict(versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),
+        machine=machine(model.record.device for model in models.values()),
+        started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        eos_ids=sorted(main.eos_ids),
+        mask_id=getattr(main, "mask_id", None) if masked else None,
+        canvas=-(-(len(ids) + getattr(p, LENGTH, 0)) // size) * size if masked else None,
+        warmup_seconds=warmup,
+        origin=origin,
+        parts=[part.record(role, main.record) for role, part in parts_of(info, main).items()],
+    )
 
 
 @dataclass(frozen=True)

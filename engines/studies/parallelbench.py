@@ -22,30 +22,28 @@ from engines.core.trace import Trace
 from engines.driver.run import run as decode
 from engines.models.measures import joint
 from engines.studies._closed_forms import Derived, chance, derived
-from engines.studies._parallel_grid import (
+from engines.studies._parallel import (
     ADAPTIVE,
+    ALL,
     GRID,
     ITEMS,
     LEFT_TO_RIGHT,
+    LENIENT,
     ORDERS,
     PROMPTS,
-    VALUE_FREE,
-    Setting,
-    canvas,
-    examples,
-    settings,
-)
-from engines.studies._parallel_points import (
-    ALL,
-    LENIENT,
     STRICT,
+    VALUE_FREE,
     WRONG,
     Outcome,
     Part,
     Point,
+    Setting,
     Speedup,
     as_json,
+    canvas,
+    examples,
     recorded,
+    settings,
     speedups,
 )
 from engines.tasks import TASKS, Example, check

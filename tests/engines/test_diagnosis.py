@@ -99,7 +99,7 @@ def _other_embeddings(drafter):
 
 
 def _first(name, change):
-    return lambda d: slips._first_with(d, **{name: change(getattr(slips._first(d), name))})
+    return lambda d: slips._first_with(d, **{name: change(getattr(d.stack[0], name))})
 
 
 def _inputs(drafter):

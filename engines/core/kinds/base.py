@@ -70,14 +70,15 @@ class Extended:
 
 class Counted:
     """A model seen through the meter: what all kinds pass on, and what the class of one kind annotates, as the model
-    has it. num_layers: 0 for a model that has none.
+    has it. num_layers: those that a row fed goes through, of a model that reads first those that write; 0 for a model
+    that has none.
     position_bytes: what keys and values of one position take in its caches, 0 where that is not known. weights: how
     many its parts have, by the part, of kinds that tell. picture: what its tokens draw, None for a model of text.
     picture_ids: ids above the vocabulary that stand in a prompt for parts of a picture."""
 
     def __init__(self, model: Any, role: str, meter: Meter) -> None:
         self._model, self._role, self._meter = model, role, meter
-        self.num_layers = int(getattr(model, "num_layers", 0))
+        self.num_layers = int(getattr(model, "decoder_layers", 0) or getattr(model, "num_layers", 0))
         self.position_bytes = int(getattr(model, "position_bytes", 0))
         self.weights: dict[str, int] = dict(getattr(model, "weights", {}))
         self.picture: Picture | None = getattr(model, "picture", None)

@@ -164,20 +164,10 @@ class CountedLayered(CountedCausal):
         """See `LayeredLM`."""
         return self._part(lambda: self._model.embed(self._legible(tokens)))
 
-    def layers(
-        self,
-        x: Tensor,
-        cache: KVCache,
-        first: int,
-        last: int,
-        *,
-        parents: Sequence[int] | None = None,
-        positions: Sequence[int] | None = None,
-        taps: Taps | None = None,
-    ) -> Tensor:
+    def layers(self, x: Tensor, cache: KVCache, first: int, last: int, **options: Any) -> Tensor:
         """See `LayeredLM`."""
         return self._part(
-            lambda: self._model.layers(x, cache, first, last, parents=parents, positions=positions, taps=taps),
+            lambda: self._model.layers(x, cache, first, last, **options),
             fed=len(x) if first == 0 < last else 0,
             layer_rows=len(x) * (last - first),
         )

@@ -8,7 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 class Seen(Protocol):
@@ -43,7 +42,7 @@ class WordReaderLM(Model, Protocol):
     places: int
     features: int
     encoder_layers: int
-    writer_layers: int
+    num_layers: int
 
     def see(self, picture: Any, prompt: int) -> Seen:
         """Run the encoder over a picture, uint8 [32, 128] of greys, or over b of them at once, [b, 32, 128], behind a
@@ -76,10 +75,6 @@ class CountedReader(Counted):
     start_id: int
     places: int
     features: int
-
-    def __init__(self, model: WordReaderLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.num_layers = model.writer_layers
 
     def see(self, picture: Any, prompt: int) -> Seen:
         """See `WordReaderLM`."""

@@ -8,7 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 @dataclass
@@ -27,7 +26,7 @@ class SceneLM(Model, Protocol):
     start_id: int
     longest: int
     eye_layers: int
-    writer_layers: int
+    num_layers: int
 
     def look(self, picture: Any) -> Looked:
         """Run both eyes over a picture, uint8 [128, 256, 3]."""
@@ -44,10 +43,6 @@ class CountedScene(Counted):
 
     start_id: int
     longest: int
-
-    def __init__(self, model: SceneLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.num_layers = model.writer_layers
 
     def look(self, picture: Any) -> Looked:
         """See `SceneLM`. One row: the picture."""

@@ -1,11 +1,10 @@
 """Encoder-decoder: the prompt is read once, the answer is written left to right."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.lazy import Tensor
-from engines.core.meter import Meter
 
 
 class Encoded(Protocol):
@@ -65,29 +64,14 @@ class CountedSeq2Seq(Counted):
     encoder_layers: int
     decoder_layers: int
 
-    def __init__(self, model: Seq2SeqLM, role: str, meter: Meter) -> None:
-        super().__init__(model, role, meter)
-        self.num_layers = self.decoder_layers
-
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
         work = len(prompt) * self.encoder_layers
         return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
 
-    def extend(
-        self,
-        tokens: Sequence[int] | Tensor,
-        cache: KVCache,
-        *,
-        last_only: bool = False,
-        attention: bool = False,
-        marks: list[Mark] | None = None,
-    ) -> Extended:
+    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache, **options: Any) -> Extended:
         """See `Seq2SeqLM`; a row never proposes a token forbidden at the position it predicts."""
-        result: Extended = self._call(
-            len(tokens),
-            lambda: self._model.extend(tokens, cache, last_only=last_only, attention=attention, marks=marks),
-        )
+        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache, **options))
         self._allowed(result.logits, cache.length + 1 - len(result.logits))
         return result
 

@@ -142,8 +142,25 @@ class Study(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Study:
-        """Read and check one. Raises UserError that says what is wrong with it."""
-        return read_study(text)
+        """A study from JSON. Raises UserError for another version, a damaged file, or numbers that do not fit
+        together."""
+        if len(text) > MAX_BYTES:
+            raise UserError(f"the study has {len(text):,} characters; at most {MAX_BYTES:,} are read.")
+        try:
+            text = text.removeprefix("\ufeff") if isinstance(text, str) else utf8(text)
+            version = msgspec.json.decode(text, type=_Probe).version
+            if version != STUDY_VERSION:
+                raise UserError(
+                    f"the study has version {version}; this program reads version {STUDY_VERSION}, so make it again "
+                    "with the command `study`."
+                )
+            study = msgspec.json.decode(text, type=cls)
+            _check_content(study)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise UserError(f"this is not a study: {str(error)[:300]}.") from None
+        except ValueError as error:
+            raise UserError(f"the study does not hold together: {str(error)[:300]}.") from None
+        return study
 
     def table(self, name: str = "") -> Table:
         """The table of that name, the first one if none is given. Raises UserError with the names there are."""
@@ -156,27 +173,6 @@ class Study(Record):
 
 class _Probe(msgspec.Struct):
     version: int
-
-
-def read_study(text: str | bytes) -> Study:
-    """A study from JSON. Raises UserError for another version, a damaged file, or numbers that do not fit together."""
-    if len(text) > MAX_BYTES:
-        raise UserError(f"the study has {len(text):,} characters; at most {MAX_BYTES:,} are read.")
-    try:
-        text = text.removeprefix("\ufeff") if isinstance(text, str) else utf8(text)
-        version = msgspec.json.decode(text, type=_Probe).version
-        if version != STUDY_VERSION:
-            raise UserError(
-                f"the study has version {version}; this program reads version {STUDY_VERSION}, so make it again with "
-                "the command `study`."
-            )
-        study = msgspec.json.decode(text, type=Study)
-        _check_content(study)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise UserError(f"this is not a study: {str(error)[:300]}.") from None
-    except ValueError as error:
-        raise UserError(f"the study does not hold together: {str(error)[:300]}.") from None
-    return study
 
 
 def check_study(study: Study) -> None:
@@ -245,3 +241,6 @@ def _named(parts: Sequence[Any], name: str, kind: str, study: str) -> Any:
         names = ", ".join(x.name for x in parts) or "none"
         raise UserError(f"study '{study}' has no {kind} '{name[:60]}'; there is {names}.")
     return part
+
+
+read_study = Study.from_json

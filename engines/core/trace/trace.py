@@ -58,7 +58,23 @@ class Trace(Record):
     @property
     def totals(self) -> Totals:
         """Counts and times summed over the steps."""
-        return totals(self)
+        by_role = _summed(step.forwards for step in self.steps)
+        ids, ends = self.end.output_ids, set(self.header.eos_ids)
+        first_end = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+        masks = ids.count(self.header.mask_id) if self.header.mask_id is not None else 0
+        body = ids[:first_end]
+        return Totals(
+            forwards=sum(by_role.values()),
+            forwards_by_role=by_role,
+            work_by_role=_summed(step.work for step in self.steps),
+            tokens_fed=sum(s.tokens_fed for s in self.steps),
+            tokens=len(body) - (body.count(self.header.mask_id) if self.header.mask_id is not None else 0),
+            end_tokens=int(first_end < len(ids)),
+            padding=sum(1 for token in ids[first_end + 1 :] if token != self.header.mask_id),
+            masks_left=masks,
+            model_seconds=math.fsum(s.model_seconds for s in self.steps),
+            method_seconds=math.fsum(s.method_seconds for s in self.steps),
+        )
 
     def to_json(self) -> str:
         """Compact JSON; `Trace.from_json` gives an equal trace back."""
@@ -71,27 +87,6 @@ class Trace(Record):
         trace = decode(text, cls)
         check_consistency(trace)
         return trace
-
-
-def totals(trace: Trace) -> Totals:
-    """The sums behind `Trace.totals`."""
-    by_role = _summed(step.forwards for step in trace.steps)
-    ids, ends = trace.end.output_ids, set(trace.header.eos_ids)
-    first_end = next((i for i, token in enumerate(ids) if token in ends), len(ids))
-    masks = ids.count(trace.header.mask_id) if trace.header.mask_id is not None else 0
-    body = ids[:first_end]
-    return Totals(
-        forwards=sum(by_role.values()),
-        forwards_by_role=by_role,
-        work_by_role=_summed(step.work for step in trace.steps),
-        tokens_fed=sum(s.tokens_fed for s in trace.steps),
-        tokens=len(body) - (body.count(trace.header.mask_id) if trace.header.mask_id is not None else 0),
-        end_tokens=int(first_end < len(ids)),
-        padding=sum(1 for token in ids[first_end + 1 :] if token != trace.header.mask_id),
-        masks_left=masks,
-        model_seconds=math.fsum(s.model_seconds for s in trace.steps),
-        method_seconds=math.fsum(s.method_seconds for s in trace.steps),
-    )
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -83,7 +83,7 @@ def rows_of(model: Any, layer: Any) -> Rows:
     return Trained(model.playing("draft"), layer_of(layer).to(device), vocabulary_of(layer, device))
 
 
-class Trained:
+class Trained(Rows):
     """The layer that was trained here (`engines.models.networks.eagle_layer`) as rows to draft with, with the model's
     embeddings and head."""
 
@@ -92,11 +92,6 @@ class Trained:
         self.model, self.layer, self.past = model, layer, Past()
         self.vocabulary = vocabulary
         self.reads = (model.num_layers,)
-
-    @property
-    def length(self) -> int:
-        """Rows that it holds."""
-        return self.past.length
 
     def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
         """See `Rows`."""
@@ -113,11 +108,3 @@ class Trained:
     def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
         """See `Rows`."""
         return self.model.unembed(F, self.vocabulary, normed=True, predicts=predicts)
-
-    def tokens(self, columns: Tensor) -> Tensor:
-        """See `Rows`."""
-        return columns if self.vocabulary is None else self.vocabulary[columns]
-
-    def crop(self, length: int) -> None:
-        """See `Rows`."""
-        self.past.crop(length)

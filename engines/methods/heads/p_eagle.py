@@ -98,7 +98,7 @@ class Parallel(Drafter):
 
     def __init__(self, layer: Any) -> None:
         super().__init__(Published(layer))
-        self.layer, self.pasts = layer, self.source.pasts
+        self.layer, self.pasts = layer, self.source.past
 
     def draft(self, ids: list[int], k: int) -> SharedState:
         """The pass: the n new rows of the text, each with the model's states, then k - 1 masks. The newest row of the

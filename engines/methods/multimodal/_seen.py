@@ -108,7 +108,7 @@ class Drafter:
                 at = torch.arange(self.V - self.kept, self.T, device=H.device)
             else:
                 z, at, _ = self.draft.sequence(e, H, self.V)
-        self.F = self.draft.through(z, at, self.past)[-1:]  # [1, d]: at the root
+        self.F = self.draft.through(z, self.past, at)[-1:]  # [1, d]: at the root
         self.rows, self.features = len(z), {0: self.F[0]}
         self.lines: dict[int, list[int]] = {0: []}  # row of the tree -> places of it and its ancestors
         self.root, self.read_rows = z[-1], self.past.length
@@ -139,7 +139,7 @@ class Drafter:
             before = torch.stack([self.features[parents[row]] for row in rows])
             at = torch.full((len(rows),), self.T + depth - 1, device=self.F.device)
             z = self.draft.text(self.model.embed([tokens[row] for row in rows]), before, self.g)
-            self.F = self.draft.through(z, at, self.past, sees)
+            self.F = self.draft.through(z, self.past, at, sees)
             self.features |= dict(zip(rows, self.F, strict=True))
             self.rows += len(rows)
         z = self.model.unembed(self.F, normed=True, predicts=[self.end + depth] * len(rows))

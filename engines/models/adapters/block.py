@@ -1,24 +1,29 @@
 """Any Llama-like transformer behind `BlockMaskedLM`: bidirectional inside a block, causal between blocks, with an exact
-cache of finished blocks.
+cache of finished blocks; and any that runs layer by layer, read causally and, block by block, in both directions,
+behind `TwoWayLM`.
 
 The network is a stock one; the mask makes it block-causal, so it is always given explicitly, whatever the config says.
 Finished blocks are the cache's rows in use, the block being written is its board (see `slots`).
+
+A model of both ways is causally `HFLayeredLM` with nothing changed. A block goes through the same weights with a mask
+that hides nothing; its keys and values stand on the cache's board and are forgotten with it.
 
 Shapes: B boards, L positions, n rows fed, V vocabulary.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.core.kinds import KVCache, Tokenizer
-from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel, check_mask_id, check_position, shifted
-from engines.models.adapters.causal import layer_types
+from engines.core.kinds import KVCache
+from engines.models.adapters.base import HFModel, check_mask_id, check_position, distributions, shifted
+from engines.models.adapters.causal import layer_types, place
 from engines.models.adapters.family import positions_of
+from engines.models.adapters.layered import HFLayeredLM
 from engines.models.layers.slots import SlotCache, check_room
 
 
@@ -32,18 +37,9 @@ class HFBlockMaskedLM(HFModel):
 
     mergeable = True
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Tokenizer,
-        record: ModelRecord,
-        mask_id: int,
-        block_size: int,
-        shift: bool = True,
-        eos_ids: frozenset[int] = frozenset(),
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+    def __init__(self, *given: Any, mask_id: int, block_size: int, shift: bool = True) -> None:
+        super().__init__(*given)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, self.record), shift
         positions, self.rotations_change = positions_of(self.config)
         self.block_size, self.num_layers = check_blocks(self, block_size, positions), self.config.num_hidden_layers
         self.max_positions = positions // block_size * block_size
@@ -110,6 +106,39 @@ class HFBlockMaskedLM(HFModel):
         logits = self._logits_of(ids, at, seen, cache, mask, last_only).float()
         logits[..., self.mask_id] = -torch.inf
         return logits
+
+
+class HFTwoWayLM(HFLayeredLM):
+    """A transformers causal model with its tokenizer that was trained to fill blocks as well. Raises UserError for what
+    does not fit."""
+
+    def __init__(self, *given: Any, mask_id: int, block_size: int, shift: bool = False) -> None:
+        super().__init__(*given)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, self.record), shift
+        self.block_size = check_blocks(self, block_size, self.max_positions)
+
+    def _first_calls(self) -> None:
+        super()._first_calls()
+        n = min(self.block_size, self.max_positions - 1)
+        if n:
+            cache = self.new_cache(1 + n)
+            self.extend([0], cache)
+            self.denoise([self.mask_id] * n, cache)
+
+    @torch.no_grad()
+    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
+        """See `TwoWayLM`. Logits [n, V] in float32. Raises UserError if rows do not fit the cache or the model's
+        positions, ValueError for a block of no tokens."""
+        assert isinstance(cache, SlotCache)
+        ids, past = self._ids(tokens), cache.length
+        n = ids.shape[1]
+        new = place(n, None, past)
+        self._check(new, cache.capacity)
+        at = torch.tensor([new.positions], device=self.device)
+        with nullcontext() if keep else cache.on_board(0):
+            logits = self._logits_of(ids, at, past + n, cache)[0]
+        cache.cut_board(0)
+        return distributions(logits, self)
 
 
 def check_blocks(model: HFModel, block_size: Any, positions: int) -> int:

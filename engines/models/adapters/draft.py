@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
-from engines.core.kinds import Tokenizer
-from engines.core.trace import ModelRecord
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.files import smollm2, stored
 from engines.models.files.hub import read_json, shards
@@ -42,10 +40,8 @@ class HFDraftLM(HFLayeredLM):
     """A causal model whose output layer covers `draft_ids` [v] only; its logits still have the width of the target's
     vocabulary, those of the other tokens are -inf."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int], draft_ids: Tensor
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
+    def __init__(self, *given: Any, draft_ids: Tensor) -> None:
+        super().__init__(*given)
         self.draft_ids = draft_ids
 
     @torch.no_grad()

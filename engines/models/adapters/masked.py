@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.core.kinds import KVCache, Tokenizer
-from engines.core.trace import ModelRecord
+from engines.core.kinds import KVCache
 from engines.models.adapters.base import HFModel, check_board, check_mask_id, distributions
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
@@ -30,17 +29,9 @@ class HFMaskedLM(HFModel):
     The mask token is never proposed: its logit is -inf, as ParallelBench does it. LLaDA's own loop leaves it in, and
     can end with holes."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Tokenizer,
-        record: ModelRecord,
-        mask_id: int,
-        shift: bool = False,
-        eos_ids: frozenset[int] = frozenset(),
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+    def __init__(self, *given: Any, mask_id: int, shift: bool = False) -> None:
+        super().__init__(*given)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, self.record), shift
         self.max_positions, self.rotations_change = positions_of(self.config)
         self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False

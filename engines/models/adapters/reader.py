@@ -145,7 +145,7 @@ class HFWordReader(Warmed):
         self.tokenizer: Tokenizer = LetterTokenizer(network.letters, network.longest)
         self.vocab_size, self.start_id = len(network.letters) + 1, network.writer.begin
         self.places, self.features = network.longest + 1, FEATURES
-        self.writer_layers = self.num_layers = len(network.writer.layers)
+        self.num_layers = len(network.writer.layers)
 
     def _first_calls(self) -> None:
         for _ in range(2):

@@ -43,7 +43,7 @@ class HFSceneEye(Warmed):
         writer = network.captioner.writer
         self.vocab_size, self.start_id, self.longest = len(network.words) + SPECIAL, writer.begin, network.longest
         self.max_positions = POSITIONS
-        self.writer_layers = self.num_layers = len(writer.layers)
+        self.num_layers = len(writer.layers)
         self.eye_layers = sum(isinstance(module, torch.nn.Conv2d) for module in network.modules())
 
     def _first_calls(self) -> None:

@@ -9,7 +9,7 @@ Shapes: m prompt tokens, n rows fed, V vocabulary, d hidden size, h heads.
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -75,10 +75,15 @@ class DecoderCache(EncoderDecoderCache):
 
 
 class EncoderDecoder(HFModel):
-    """What both have: limits, caches, and the time that each layer took. `eos_ids`: the ids that end an answer."""
+    """What both have: limits, caches, and the time that each layer took. `eos_ids`: the ids that end an answer.
 
-    encoder_layers: int
-    decoder_layers: int
+    encoder, decoder: their layers. cross: of each decoder layer the matrices that make keys and values of the encoder's
+    output. heads: of that attention."""
+
+    encoder: Sequence[nn.Module]
+    decoder: Sequence[nn.Module]
+    cross: Sequence[tuple[nn.Linear, nn.Linear]]
+    heads: int
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -90,43 +95,33 @@ class EncoderDecoder(HFModel):
         self.start_id = self.model.config.decoder_start_token_id
 
     @property
-    @abstractmethod
-    def _width(self) -> int:
-        """Numbers of a row of keys, all heads together."""
+    def encoder_layers(self) -> int:
+        """See `Seq2SeqLM`."""
+        return len(self.encoder)
+
+    @property
+    def decoder_layers(self) -> int:
+        """See `Seq2SeqLM`."""
+        return len(self.decoder)
 
     @property
     def position_bytes(self) -> int:
         """Bytes of keys and values that a token takes in the decoder's layers, one of the prompt (cross-attention) as
         one of the answer."""
-        return 2 * self.decoder_layers * self._width * int(self.model.dtype.itemsize)
+        numbers = sum(part.out_features for parts in self.cross for part in parts)
+        return numbers * int(self.model.dtype.itemsize)
 
     @property
     def weights(self) -> dict[str, int]:
         """See `Seq2SeqLM`."""
-        cross = sum(p.numel() for layer in self._looking() for p in layer.parameters())
-        decoder = sum(p.numel() for block in self._decoder() for p in block.parameters())
+        cross = sum(part.weight.numel() for parts in self.cross for part in parts)
+        decoder = sum(p.numel() for block in self.decoder for p in block.parameters())
         return {
-            "encode": sum(p.numel() for block in self._encoder() for p in block.parameters()),
+            "encode": sum(p.numel() for block in self.encoder for p in block.parameters()),
             "cross_kv": cross,
             "decode": decoder - cross,
             "unembed": self.model.get_output_embeddings().weight.numel(),
         }
-
-    @abstractmethod
-    def _encoder(self) -> Sequence[nn.Module]:
-        """The encoder's layers."""
-
-    @abstractmethod
-    def _decoder(self) -> Sequence[nn.Module]:
-        """The decoder's layers."""
-
-    @abstractmethod
-    def _looking(self) -> Iterable[nn.Module]:
-        """The matrices of all decoder layers that make keys and values of the encoder's output."""
-
-    @abstractmethod
-    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values [1, h, m, d / h] of one decoder layer for an encoder's output [1, m, d]."""
 
     @abstractmethod
     def _encode(self, ids: Tensor) -> Tensor:
@@ -153,12 +148,13 @@ class EncoderDecoder(HFModel):
                 f"{self.record.name} has {self.max_positions} positions and a prompt of {ids.shape[1]} was fed; use a "
                 "shorter prompt."
             )
-        with self._timed(self._encoder(), "encode", marks):
+        with self._timed(self.encoder, "encode", marks):
             hidden = self._encode(ids)
         cross = DynamicCache()
-        for layer in range(self.decoder_layers):
+        for layer, parts in enumerate(self.cross):
             began = self._now() if marks is not None else 0.0
-            cross.update(*self._keys(layer, hidden), layer)
+            keys, values = (part(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+            cross.update(keys, values, layer)
             if marks is not None:
                 marks.append(Mark("cross_kv", layer, began, self._now()))
         return EncoderMemory(hidden, cross)
@@ -187,7 +183,7 @@ class EncoderDecoder(HFModel):
             raise ValueError("no token was given to the decoder")
         check_room(cache.length, n, cache.capacity)
         check_position(self, cache.length + n - 1)
-        with self._timed(self._decoder(), "decode", marks):
+        with self._timed(self.decoder, "decode", marks):
             h, attention_weights = self._decode(ids, cache, attention)
         logits = self.model.get_output_embeddings()(h[0, -1:] if last_only else h[0])
         return Extended(logits.float(), attention=attention_weights)
@@ -225,49 +221,28 @@ class HFSeq2SeqLM(EncoderDecoder):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.encoder_layers, self.decoder_layers = self.model.config.num_layers, self.model.config.num_decoder_layers
         self.max_positions = getattr(self.model.config, "n_positions", POSITIONS)
-        self._cross = [block.layer[1].EncDecAttention for block in self.model.decoder.block]
-
-    @property
-    def _width(self) -> int:
-        return int(self.config.num_heads * self.config.d_kv)
-
-    def _encoder(self) -> Sequence[nn.Module]:
-        return list(self.model.encoder.block)
-
-    def _decoder(self) -> Sequence[nn.Module]:
-        return list(self.model.decoder.block)
-
-    def _looking(self) -> Iterable[nn.Module]:
-        return [part for attention in self._cross for part in (attention.k, attention.v)]
-
-    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        attention = self._cross[layer]
-        k, v = (
-            part(hidden).unflatten(-1, (attention.n_heads, -1)).transpose(1, 2) for part in (attention.k, attention.v)
-        )
-        return k, v
+        self.encoder, self.decoder = list(self.model.encoder.block), list(self.model.decoder.block)
+        attentions = [block.layer[1].EncDecAttention for block in self.decoder]
+        self.cross = [(attention.k, attention.v) for attention in attentions]
+        self.heads, self._last = self.config.num_heads, attentions[-1]
 
     def _encode(self, ids: Tensor) -> Tensor:
         return self.model.encoder(input_ids=ids).last_hidden_state
 
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
         asked: list[Tensor] = []  # [1, n, d], what the last layer looks up
-        with hooked(self._cross[-1].q, lambda _module, _inputs, q: asked.append(q), attention):
+        with hooked(self._last.q, lambda _module, _inputs, q: asked.append(q), attention):
             h = self.model.decoder(
                 input_ids=ids, encoder_hidden_states=cache.memory.hidden, past_key_values=cache, use_cache=True
             ).last_hidden_state
         if self.config.scale_decoder_outputs:
             h = h * self.model.model_dim**-0.5
-        return h, self._looked_up(asked[0], cache.memory) if attention else None
-
-    def _looked_up(self, q: Tensor, memory: EncoderMemory) -> Tensor:
-        """Attention [h, n, m] of the last layer's queries [1, n, d] over the prompt; T5 neither scales the scores nor
-        adds a bias to them here."""
-        keys = memory.cross.layers[-1].keys[0]  # [h, m, d / h]
-        queries = q[0].unflatten(-1, (self._cross[-1].n_heads, -1)).transpose(0, 1)
-        return (queries @ keys.mT).float().softmax(-1)
+        if not attention:
+            return h, None
+        keys = cache.memory.cross.layers[-1].keys[0]  # [h, m, d / h]
+        queries = asked[0][0].unflatten(-1, (self.heads, -1)).transpose(0, 1)
+        return h, (queries @ keys.mT).float().softmax(-1)  # T5 neither scales the scores nor adds a bias to them here
 
 
 class MuSeq2SeqLM(EncoderDecoder):
@@ -275,25 +250,10 @@ class MuSeq2SeqLM(EncoderDecoder):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.encoder_layers, self.decoder_layers = self.model.config.encoder_layers, self.model.config.decoder_layers
         self.max_positions = self.model.config.max_position_embeddings
-
-    @property
-    def _width(self) -> int:
-        return int(self.config.hidden_size)
-
-    def _encoder(self) -> Sequence[nn.Module]:
-        return list(self.model.encoder)
-
-    def _decoder(self) -> Sequence[nn.Module]:
-        return list(self.model.decoder)
-
-    def _looking(self) -> Iterable[nn.Module]:
-        return [part for layer in self.model.decoder for part in (layer.cross.k_proj, layer.cross.v_proj)]
-
-    def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        k, v = self.model.decoder[layer].cross.memory(hidden)
-        return k, v
+        self.encoder, self.decoder = list(self.model.encoder), list(self.model.decoder)
+        self.cross = [(layer.cross.k_proj, layer.cross.v_proj) for layer in self.model.decoder]
+        self.heads = self.config.num_attention_heads
 
     def _encode(self, ids: Tensor) -> Tensor:
         return self.model.encode(ids)

@@ -142,7 +142,6 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
         return Plan(
             "masked",
             "Qwen2ForCausalLM",
-            "Qwen2Config",
             _qwen(raw),
             tokenizer_class="Qwen2Tokenizer",
             mask_id=raw.get("mask_token_id", 151666),
@@ -151,18 +150,18 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
     if model_type == "Fast_dLLM_Qwen":
         mask_id, block = raw.get("mask_token_id", 151665), raw.get("bd_size", 32)
         asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "shift": True, "block_size": block}
-        return Plan("block", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), **asked)
+        return Plan("block", "Qwen2ForCausalLM", _qwen(raw), **asked)
     if model_type == "sdar":
         mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
         asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "block_size": block}
-        return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), **asked)
+        return Plan("block", "Qwen3ForCausalLM", _qwen(raw), **asked)
     if model_type == "nemotron_labs_diffusion":
         return _nemotron(raw, name)
     if model_type in A2D:
         return _a2d(dict(raw) | ({"block_size": block_size} if block_size else {}), name)
     if model_type == "diffusion_gemma":
         config = canvas_config(raw, name)
-        return Plan("canvas", "DiffusionGemmaForBlockDiffusion", "DiffusionGemmaConfig", config, unread=UNREAD)
+        return Plan("canvas", "DiffusionGemmaForBlockDiffusion", config, unread=UNREAD)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
     if model_type == "pldr":
@@ -225,7 +224,6 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         "masked",
         "LlamaForCausalLM",
-        "LlamaConfig",
         config,
         LLADA_NAMES,
         tokenizer_class="PreTrainedTokenizerFast",
@@ -253,7 +251,6 @@ def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         "masked",
         "Qwen3MoeForCausalLM",
-        "Qwen3MoeConfig",
         config,
         tokenizer_class="PreTrainedTokenizerFast",
         mask_id=raw.get("mask_token_id", 156895),
@@ -285,7 +282,6 @@ def _llada2(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         "block",
         "Glm4MoeForCausalLM",
-        "Glm4MoeConfig",
         config,
         LLADA2_NAMES,
         LLADA2_FUSED,
@@ -304,7 +300,6 @@ def _nemotron(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         "causal",
         "Ministral3ForCausalLM",
-        "Ministral3Config",
         {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | config,
         NEMOTRON_NAMES,
         mask_id=raw.get("mask_token_id"),
@@ -323,7 +318,6 @@ def _a2d(raw: Mapping[str, Any], name: str) -> Plan:
     return Plan(
         "block" if block else "masked",
         f"{stock}ForCausalLM",
-        f"{stock}Config",
         _qwen(raw),
         tokenizer_class="PreTrainedTokenizerFast" if stock == "Llama" else "Qwen2Tokenizer",
         mask_id=raw.get("mask_token_id"),

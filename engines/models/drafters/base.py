@@ -17,7 +17,7 @@ from engines.core.kinds import kinds_of
 from engines.core.kinds.layered import forbid
 from engines.core.trace import ModelRecord
 from engines.models.adapters.layered import RAW
-from engines.models.drafters.network import Layer, Pasts
+from engines.models.drafters.network import Layer, Pasts, Rotation
 from engines.models.drafters.tensors import Tensors
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ class Drafter:
 
     format: which of the formats. reads: the target's states that it reads, as `extend` numbers them: i < L the stream
     behind i layers, L that behind the final norm, `RAW` that before it. vocabulary [v]: the tokens that the columns of
-    its logits are, None for all. k: tokens that it drafts at a time as it was published, 0 where that is open."""
+    its logits are, None for all. k: tokens that it drafts at a time as it was published, 0 where that is open. stack:
+    its decoder layers, whose rows `rotation` turns."""
 
     format: ClassVar[str]
     title: ClassVar[str]
     layers = 0  # decoder layers that a row goes through
     k = 0
+    rotation: Rotation
 
     @staticmethod
     def like(shapes: Shapes) -> bool:
@@ -51,6 +53,7 @@ class Drafter:
         self.width = width_of(target)
         self.reads: tuple[int, ...] = ()
         self.vocabulary: Tensor | None = None
+        self.stack: list[Layer] = []
         self.table: Tensor | None = None  # its own embeddings [V, d]
         self.head: Tensor | None = None  # its own output head [v, d]
         self.trained_here, self.licence = False, ""  # a part of ours is no checkpoint that somebody could ask for
@@ -84,6 +87,13 @@ class Drafter:
     def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
         """What it reads of the target, [n, D], from the states that a forward handed out."""
         return torch.cat([hidden[i] for i in self.reads], -1)
+
+    def through(self, x: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None, read: Tensor | None = None) -> Tensor:
+        """Rows x [n, d] through all layers; read: what the attention of the first reads, if not x."""
+        rotation, seen = self.rotation.at(at, x.dtype), pasts.seen(at, sees, self.stack)
+        for layer, past, some in zip(self.stack, pasts.layers, seen, strict=True):
+            x, read = layer(x, rotation, past, some, read), None
+        return x
 
     def counted(self, target: Any, meter: Meter) -> CountedDrafter:
         """The drafter of a run: its calls are counted as the draft's work. target: the counted target."""

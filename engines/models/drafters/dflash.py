@@ -97,11 +97,8 @@ class DFlash(Drafter):
         def compute() -> Tensor:
             self.read(states, pasts)
             m = pasts.length
-            rotation = self.rotation.at(arange(m, m + b, device=e.device), e.dtype)
-            x = e
-            for layer, past in zip(self.stack, pasts.layers, strict=True):
-                x = layer(x, rotation, past, None)
-                past.crop(m)
+            x = self.through(e, pasts, arange(m, m + b, device=e.device), None)
+            pasts.crop(m)
             return self.stack[0].norm(x, self.out_norm)
 
         out: Tensor = run.call(b, compute)

@@ -53,12 +53,7 @@ class Eagle(RowDrafter):
 
     def rows(self, e: Tensor, s: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None) -> Tensor:
         """See `RowDrafter`."""
-        x = F.linear(cat([e, s], -1), self.fc, self.bias)
-        rotation = self.rotation.at(at, x.dtype)
-        seen = pasts.seen(at, sees, self.stack)
-        for layer, past, some in zip(self.stack, pasts.layers, seen, strict=True):
-            x = layer(x, rotation, past, some)
-        return x
+        return self.through(F.linear(cat([e, s], -1), self.fc, self.bias), pasts, at, sees)
 
 
 class Eagle3(RowDrafter):
@@ -142,15 +137,10 @@ class Eagle3(RowDrafter):
 
     def rows(self, e: Tensor, s: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None) -> Tensor:
         """See `RowDrafter`."""
-        first, norm = self.stack[0], self.stack[0].norm
+        norm = self.stack[0].norm
         s_normed = norm(s, self.s_norm)
-        rotation = self.rotation.at(at, s.dtype)
         x = s_normed if self.residual_normed else s
-        seen = pasts.seen(at, sees, self.stack)
-        x = first(x, rotation, pasts.layers[0], seen[0], read=cat([norm(e, self.e_norm), s_normed], -1))
-        for layer, past, some in zip(self.stack[1:], pasts.layers[1:], seen[1:], strict=True):
-            x = layer(x, rotation, past, some)
-        return x
+        return self.through(x, pasts, at, sees, read=cat([norm(e, self.e_norm), s_normed], -1))
 
     def spoken(self, out: Tensor) -> Tensor:
         """See `RowDrafter`: behind the norm."""

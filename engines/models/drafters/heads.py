@@ -120,7 +120,7 @@ class Hydra(Drafter):
         if self.prefix:
             base = target.config.to_dict() if hasattr(target.config, "to_dict") else dict(vars(target.config))
             sizes = Sizes.of(base, d, name)
-            self.layer = Layer(t, "prefix_embeding_layer.layers.0.", sizes, d)
+            self.stack = [Layer(t, "prefix_embeding_layer.layers.0.", sizes, d)]
             self.prefix_norm = t.take("prefix_embeding_layer.norm.weight", d)
             self.rotation, self.layers = Rotation(sizes, t.device), 1
 
@@ -163,9 +163,8 @@ class Hydra(Drafter):
 
         def compute() -> Tensor:
             at = torch.arange(m, m + n, device=states.device)
-            rotation = self.rotation.at(at, states.dtype)
-            x = self.layer(states, rotation, pasts.layers[0], causal(n, m, states.device))
-            return self.layer.norm(x[-1:], self.prefix_norm)[0]
+            x = self.through(states, pasts, at, causal(n, m, states.device))
+            return self.stack[0].norm(x[-1:], self.prefix_norm)[0]
 
         return run.call(n, compute)
 

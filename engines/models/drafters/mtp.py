@@ -61,14 +61,13 @@ class MTP(RowDrafter):
             t.take(f"{at}{norm_name}.weight", d, why=why) for norm_name in names[1:]
         )
         window = 0 if native else sizes.config.windows(1, checkpoint.name)[0]  # a target's own config is of its layers
-        self.layer = Layer(t, layer, sizes, d, window=window)
+        self.stack = [Layer(t, layer, sizes, d, window=window)]
         self.rotation, self.reads = Rotation(sizes, t.device), (self.num_layers,)
         if native:  # the target's own tensors lie in the same files
             t.skip(name for name in checkpoint.shapes if not name.startswith(NATIVE))
 
     def rows(self, e: Tensor, s: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None) -> Tensor:
         """See `RowDrafter`; behind the final norm."""
-        norm = self.layer.norm
+        norm = self.stack[0].norm
         x = F.linear(cat([norm(e, self.e_norm), norm(s, self.s_norm)], -1), self.fc)
-        (seen,) = pasts.seen(at, sees, [self.layer])
-        return norm(self.layer(x, self.rotation.at(at, x.dtype), pasts.layers[0], seen), self.out_norm)
+        return norm(self.through(x, pasts, at, sees), self.out_norm)

@@ -1,8 +1,8 @@
 """Forwards of our own over the weights of a network of transformers, and the one door to them.
 
 What they buy. `merged` runs a decoder layer of Llama's family as one function without modules: of SmolLM2's 30 layers
-on two threads a third of the time of a forward of one row, of our tiny models about half. `grouped` is its attention of
-few rows in bfloat16 (9 query heads on 3 key heads of 64, two threads of an AMD EPYC): one row over 200 positions in 30
+on two threads a third of the time of a forward of one row, of our tiny models about half. Its `attend` takes few rows
+in bfloat16 (9 query heads on 3 key heads of 64, two threads of an AMD EPYC): one row over 200 positions in 30
 us in place of 115, over 4,000 in 370 in place of 2,250. Both have the bits of transformers' modules, but for one to
 three rows in bfloat16, which get the bits that they have beside others. `row_invariant`, which is asked for, costs time
 and gives a row the same bits beside any rows, in a draft tree, too.
@@ -13,7 +13,7 @@ What they lean on, which is private to transformers and can change with any vers
   `post_attention_layernorm`, `mlp.gate_proj`, `up_proj`, `down_proj`, `act_fn`), their `variance_epsilon`, `head_dim`
   and `scaling`, the body's `embed_tokens`, `rotary_emb` and `norm`, `_attn_implementation` and
   `_attn_implementation_internal` of configs, `ALL_ATTENTION_FUNCTIONS`, and accelerate's `_hf_hook`.
-- `grouped` and `row_invariant`: what an attention function is called with, and `ALL_MASK_ATTENTION_FUNCTIONS`.
+- `merged.attend` and `row_invariant`: what an attention function is called with, and `ALL_MASK_ATTENTION_FUNCTIONS`.
 
 So nothing is taken on trust: a network's first layer is tried when it is loaded. Where it lacks a part, or its own
 modules give other bits, the model runs with transformers' modules, and the log says so."""

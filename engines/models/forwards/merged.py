@@ -1,12 +1,23 @@
 """The layers of Llama's family in few calls, over the weights of transformers' modules and with their bits.
 
 A layer is one function without modules; queries and keys are rotated together, by products with a table whose sign is
-folded in once a forward (-x sin is x (-sin) to the bit); in bfloat16 the attention of few rows is that of `grouped`.
+folded in once a forward (-x sin is x (-sin) to the bit).
 
 Only layers that are named here and lie on the CPU have it, each tested to the bit. Where a hook stands on a part of a
 layer, or a part was exchanged, the modules themselves run.
 
-Shapes: B texts, n rows of each, D hidden size, H query heads and h key heads of size e."""
+Attention of few rows in bfloat16 (`attend`): the query heads that share a key head go as rows of one product. torch's
+kernel takes one query head after the other and reads a key head's keys and values again for each; and one to three rows
+go through code for vectors, which is slow and rounds otherwise than that for matrices. As rows of one product a forward
+of one row reads each key once.
+
+A row then has the bits that it has beside others, up to the last columns that it does not see; alone in transformers'
+call its last bit can differ from them (in 1 of 20 outputs of a layer over 200 positions). Forwards of four rows or more
+stay as they are, except that keys and values are not copied for each query head, and so does float32, where nothing is
+gained: their bits are those of transformers.
+
+Shapes: B texts, n rows of each, D hidden size, H query heads and h key heads of size e (d in `attend`), g query heads
+for each key head, C columns."""
 
 from __future__ import annotations
 
@@ -16,16 +27,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, rms_norm
+from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from engines.models.forwards import grouped
 from engines.models.layers.packed import PackedLinear
 from engines.models.layers.slots import SlotCache, SlotLayer
 
 FAMILIES = ("Llama", "Mistral", "Ministral", "Qwen2", "Qwen2Moe", "Arcee")
 NORMED = ("Qwen3", "Qwen3Moe")  # queries and keys are normed, head by head, before they are rotated
 OURS = "decoding_explorer_"  # what the names of our attention functions begin with
+GROUPED = f"{OURS}grouped"  # under which transformers finds `attend`
+LEAST = 4  # rows from which on torch multiplies matrices
 DTYPES = (torch.float32, torch.bfloat16)
 Function = Callable[[Tensor], Tensor]
 
@@ -43,7 +57,7 @@ class MergedLayer:
         self._before, self._between = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
         self._norms = (_norm(part.q_norm), _norm(part.k_norm)) if normed else None
         self._name, self._e = part.config._attn_implementation_internal, part.head_dim
-        self._attend = grouped.attend if self._name == "sdpa" else ALL_ATTENTION_FUNCTIONS[self._name]
+        self._attend = attend if self._name == "sdpa" else ALL_ATTENTION_FUNCTIONS[self._name]
         self._gated: tuple[Function, ...] | None = None
         if _family(feed, "MLP") and hasattr(feed, "gate_proj"):
             self._gated = (feed.act_fn.forward, *map(_function, (feed.gate_proj, feed.up_proj, feed.down_proj)))
@@ -139,7 +153,7 @@ class MergedBody:
         self.config: Any = None  # of attention modules that are to give the bits of these layers; None: their own
         if network.dtype == torch.bfloat16 and network.config._attn_implementation == "sdpa":
             self.config = copy.copy(network.config.get_text_config())
-            self.config._attn_implementation_internal = grouped.NAME
+            self.config._attn_implementation_internal = GROUPED
 
     @classmethod
     def of(cls, network: Any) -> MergedBody | None:
@@ -151,9 +165,9 @@ class MergedBody:
     @torch.no_grad()
     def agrees(self) -> bool:
         """Whether the first layer has the bits of its own modules, for as many rows as torch multiplies matrices."""
-        at, layer = torch.arange(grouped.LEAST)[None], self._layers[0]
+        at, layer = torch.arange(LEAST)[None], self._layers[0]
         h = self._embedding(at % self._embedding.weight.shape[0])
-        turns, mask = self._rotary(h, position_ids=at), h.new_zeros(1, 1, grouped.LEAST, grouped.LEAST)
+        turns, mask = self._rotary(h, position_ids=at), h.new_zeros(1, 1, LEAST, LEAST)
         own = layer.module(h, attention_mask=mask, position_ids=at, position_embeddings=turns)
         return torch.equal(own[0], layer(h[0], 1, mask, Turns(*turns), None, causal=False))
 
@@ -175,3 +189,51 @@ class MergedBody:
             x = layer(x, len(h), mask, turns, cache and cache.layers[i], causal=False)
         h = x.view(h.shape)
         return self._head(self._norm(h[:, -1:] if last_only else h))
+
+
+def attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention as transformers' modules call it: queries [B, h g, n, d], keys and values [B, h, C, d] to
+    [B, n, h g, d]. attention_mask: [B, 1, n, C]; without one the rows are a whole text (is_causal) or see all."""
+    n, g = query.shape[2], query.shape[1] // key.shape[1]
+    causal = n > 1 and attention_mask is None and (module.is_causal if is_causal is None else is_causal)
+    if query.dtype == torch.bfloat16:
+        together = n < LEAST and not causal
+    else:  # transformers groups heads in this case only
+        together = n == 1 and g > 1 and attention_mask is not None
+    if together:
+        return _together(query, key, value, attention_mask, scaling), None
+    out = scaled_dot_product_attention(
+        query, key, value, attention_mask, is_causal=causal, scale=scaling, enable_gqa=g > 1
+    )
+    return out.transpose(1, 2), None
+
+
+def _together(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None) -> Tensor:
+    """The heads' rows as those of one product; [B, n, h g, d]."""
+    (B, heads, n, d), h = query.shape, key.shape[1]
+    R = heads // h * n
+    q = query.reshape(B, h, R, d)
+    if mask is not None:
+        mask = mask.repeat(1, 1, heads // h, 1)
+    if R < LEAST and query.dtype == torch.bfloat16:
+        q, mask = _filled(q), None if mask is None else _filled(mask)
+    out = scaled_dot_product_attention(q, key, value, mask, scale=scaling)
+    return out[:, :, :R].reshape(B, heads, n, d).transpose(1, 2)
+
+
+def _filled(rows: Tensor) -> Tensor:
+    """LEAST rows [B, h, R, ...]: copies of the first behind them."""
+    return torch.cat((rows, rows[:, :, :1].expand(-1, -1, LEAST - rows.shape[2], -1)), 2)
+
+
+AttentionInterface.register(GROUPED, attend)
+AttentionMaskInterface.register(GROUPED, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])

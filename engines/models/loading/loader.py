@@ -12,9 +12,8 @@ from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
 from engines.models.configs.bounds import check_experts, check_size
-from engines.models.configs.classes import check_class, config_of, refusing
 from engines.models.configs.mapping import plan
-from engines.models.configs.plans import Plan
+from engines.models.configs.plans import Plan, check_class, config_of, refusing
 from engines.models.files.hub import (
     check_folder,
     count_parameters,
@@ -26,7 +25,6 @@ from engines.models.files.hub import (
 from engines.models.files.unread import TOKENIZER_FILES, check_tokenizer
 from engines.models.forwards import prepared
 from engines.models.layers.quantised import settings
-from engines.models.loading.choice import model_of
 from engines.models.loading.sizing import LARGE, OWN_KINDS, SMALL, chosen_dtype
 from engines.models.loading.sizing import check_folder as check_room
 from engines.models.loading.vocabulary import added, check_ends, eos_ids, wrap
@@ -88,7 +86,53 @@ def load_folder(
     record = _record(folder, name, how.kind, network, digest, licence, revision, tokenizer_folder(folder))
     record.options = _told(options)
     with refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
-        return prepared(model_of(how, network, tokenizer, record, mask_id, ends, options))
+        return prepared(_model(how, network, tokenizer, record, mask_id, ends, options))
+
+
+def _model(
+    how: Plan,
+    network: Any,
+    tokenizer: Any,
+    record: ModelRecord,
+    mask_id: int | None,
+    eos_ids: frozenset[int],
+    options: dict[str, Any],
+) -> Model:
+    """A loaded network as a model of its kind. mask_id: of masked, block and two-way models; options: shift and
+    block_size, where they were given."""
+    from engines.models.adapters.block import HFBlockMaskedLM, HFTwoWayLM
+    from engines.models.adapters.canvas import HFCanvasLM
+    from engines.models.adapters.causal import HFCausalLM
+    from engines.models.adapters.family import check_family, try_out
+    from engines.models.adapters.layered import HFLayeredLM
+    from engines.models.adapters.masked import HFMaskedLM
+    from engines.models.adapters.power_law import HFPowerLawLM
+    from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
+    from engines.models.adapters.sparse import HFMemoryLM, HFMoELM
+    from engines.models.adapters.split import HFSplitLM
+    from engines.models.layers.packed import pack
+
+    if how.kind in ("seq2seq", "power-law"):
+        pair = MuSeq2SeqLM if network.config.model_type == "mu" else HFSeq2SeqLM
+        return (pair if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
+    if how.kind == "canvas":
+        return HFCanvasLM(network, tokenizer, record, eos_ids)
+    if mask_id is None:
+        made = {"split": HFSplitLM, "moe": HFMoELM, "memory": HFMemoryLM, "layered": HFLayeredLM}
+        causal = next((made[kind] for kind in made if kind in how.also), HFCausalLM)
+        check_family(network, record)
+        model = causal(pack(network), tokenizer, record, eos_ids)  # other kinds feed whole boards, which gain nothing
+        if causal is HFCausalLM:  # the families that run layer by layer are known, and tested each
+            try_out(model)
+        return model
+    shift = how.shift if options.get("shift") is None else bool(options["shift"])
+    if how.kind == "masked":
+        return HFMaskedLM(network, tokenizer, record, eos_ids, mask_id=mask_id, shift=shift)
+    block_size = how.block_size if options.get("block_size") is None else options["block_size"]
+    blocks: dict[str, Any] = {"mask_id": mask_id, "block_size": block_size, "shift": shift}
+    if "two-way" in how.also:
+        return HFTwoWayLM(pack(network), tokenizer, record, eos_ids, **blocks)
+    return HFBlockMaskedLM(network, tokenizer, record, eos_ids, **blocks)
 
 
 def _check_types(options: dict[str, Any]) -> None:
@@ -116,7 +160,7 @@ def _draft(
     core = _tokenizer(base, how)
     ends = eos_ids(network, core)
     record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
-    return prepared(HFDraftLM(pack(network), wrap(core, network.config, ends, None), record, ends, draft_ids))
+    return prepared(HFDraftLM(pack(network), wrap(core, network.config, ends, None), record, ends, draft_ids=draft_ids))
 
 
 def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:

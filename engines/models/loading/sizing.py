@@ -9,9 +9,8 @@ from typing import Any
 from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gigabytes
 from engines.core.errors import UserError
 from engines.models.configs.bounds import check_size, within
-from engines.models.configs.classes import check_class, config_of, refusing
 from engines.models.configs.mapping import plan
-from engines.models.configs.plans import Plan
+from engines.models.configs.plans import Plan, check_class, config_of, refusing
 from engines.models.files.hub import count_parameters, header, read_json, shards, tokenizer_folder
 from engines.models.files.unread import check_tokenizer
 from engines.models.gguf.header import GGUFHeader

@@ -1,7 +1,8 @@
 """The draft layer of EAGLE: one decoder layer that foresees the next hidden state from a token and the state before it
 (arXiv 2401.15077, section 4.1; SafeAILab/EAGLE, model/cnets1.py).
 
-Shapes: n rows, m rows before them, d hidden size, H heads of size e, f channels of the feed-forward part."""
+Shapes: n rows, m rows before them, d hidden size, H heads of size e, f channels of the feed-forward part; ... for rows
+of a batch, which has no past."""
 
 from __future__ import annotations
 
@@ -48,19 +49,25 @@ class EagleLayer(nn.Module):
     def through(
         self, x: Tensor, past: Past | None = None, at: Tensor | None = None, sees: Tensor | None = None
     ) -> Tensor:
-        """The decoder layer on rows x [n, d]."""
-        past = past or Past()
+        """The decoder layer on rows x [..., n, d]."""
+        past, n = past or Past(), x.shape[-2]
         m = past.length
-        at = torch.arange(m, m + len(x), device=x.device) if at is None else at
-        y = scaled(x)
-        q, k, v = (y @ self.qkv.T).view(len(x), 3, self.heads, -1).permute(1, 2, 0, 3)  # each [H, n, e]
+        at = torch.arange(m, m + n, device=x.device) if at is None else at
+        q, k, v = self.split(x)
         k, v = past.add(turned(k, at), v)
         if sees is None:
-            sees = torch.arange(k.shape[1], device=x.device)[None] <= m + torch.arange(len(x), device=x.device)[:, None]
-        read = nn.functional.scaled_dot_product_attention(turned(q, at)[None], k[None], v[None], attn_mask=sees)[0]
-        x = x + read.transpose(0, 1).reshape(len(x), -1) @ self.O.T
+            sees = torch.arange(m + n, device=x.device)[None] <= m + torch.arange(n, device=x.device)[:, None]
+        x = x + self.read(turned(q, at), k, v, sees).transpose(-3, -2).flatten(-2) @ self.O.T
         gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
         return x + (nn.functional.silu(gate) * up) @ self.down.T
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values of rows, each [..., H, n, e], before they are turned."""
+        return tuple((scaled(x) @ self.qkv.T).unflatten(-1, (3, self.heads, -1)).movedim(-3, 0).transpose(-3, -2))
+
+    def read(self, q: Tensor, k: Tensor, v: Tensor, sees: Tensor) -> Tensor:
+        """What queries [H, n, e] find in keys and values [H, m + n, e]."""
+        return nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=sees)[0]
 
 
 def layer_of(part: Part) -> EagleLayer:

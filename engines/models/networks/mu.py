@@ -109,14 +109,6 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         self.rotary_emb = LlamaRotaryEmbedding(config)
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding, which the output layer shares."""
-        return self.embed_tokens
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The output layer."""
-        return self.lm_head
-
     def encode(self, ids: Tensor, present: Tensor | None = None) -> Tensor:
         """Inputs [B, m] to [B, m, d], both ways, positions counted from the middle. present [B, m]: False for
         padding."""

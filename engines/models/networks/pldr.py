@@ -169,6 +169,7 @@ class PLDRPreTrained(PreTrainedModel):
 
     config_class = PLDRConfig
     base_model_prefix = "model"
+    _input_embed_layer = "embedding"
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -206,14 +207,6 @@ class PLDRModel(PLDRPreTrained):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        """The embedding."""
-        return self.embedding
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Another embedding in its place."""
-        self.embedding = value  # type: ignore[assignment]
-
     def embed(self, ids: Tensor) -> Tensor:
         """Ids [B, n] -> rows [B, n, h d]."""
         return self.norm(self.embedding(ids) * self.config.hidden_size**0.5)
@@ -237,10 +230,6 @@ class PLDRForCausalLM(PLDRPreTrained, GenerationMixin):
         self.model = PLDRModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
         self.post_init()
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The output layer."""
-        return self.lm_head
 
     def prepare_inputs_for_generation(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention
 
+from engines.models.networks.eagle_layer import EagleLayer
 from engines.models.networks.exit_adapter import turned
-from engines.models.networks.exits import Past, scaled
+from engines.models.networks.exits import frozen
 
 if TYPE_CHECKING:
     from engines.models.parts import Part
@@ -42,21 +43,16 @@ class Adaptor(nn.Module):
         return (looks @ v).transpose(-3, -2).flatten(-2) @ self.o.T, looks
 
 
-class VisionDraft(nn.Module):
-    """way: how a visual row enters the layer. fused: as any row, fc of embedding and state (EAGLE); decoupled: its
-    embedding as it is (MSD); compressed: all of them replaced by the adaptor's compact tokens, whose global vector
-    joins the state of every later row (ViSpec). s brings the words' embeddings to a root mean square of 1; the result
-    is on the scale of the model's last norm."""
+class VisionDraft(EagleLayer):
+    """EAGLE's decoder layer. way: how a visual row enters it. fused: as any row, fc of embedding and state (EAGLE);
+    decoupled: its embedding as it is (MSD); compressed: all of them replaced by the adaptor's compact tokens, whose
+    global vector joins the state of every later row (ViSpec). s brings the words' embeddings to a root mean square of
+    1; the result is on the scale of the model's last norm."""
 
     def __init__(self, d: int, way: str, s: float = 1.0, queries: int = 2) -> None:
-        super().__init__()
-        f = 3 * d
-        self.way = way
+        super().__init__(d, 3 * d, s)
+        self.way, self.heads = way, HEADS
         self.fc = nn.Parameter(torch.cat([torch.zeros(d, d), torch.eye(d)], 1))
-        self.bias, self.g = nn.Parameter(torch.zeros(d)), nn.Parameter(torch.ones(d))
-        self.qkv, self.O = nn.Parameter(torch.randn(3 * d, d) * d**-0.5), nn.Parameter(torch.zeros(d, d))
-        self.gate_up, self.down = nn.Parameter(torch.randn(2 * f, d) * d**-0.5), nn.Parameter(torch.zeros(d, f))
-        self.register_buffer("s", torch.tensor([float(s)]))
         self.adaptor = Adaptor(d, queries) if way == "compressed" else None
         if self.adaptor is not None:  # identity on the state, nothing of the picture: an untrained one is EAGLE's
             self.img_fc = nn.Parameter(torch.cat([torch.eye(d), torch.zeros(d, d)], 1))
@@ -73,7 +69,7 @@ class VisionDraft(nn.Module):
         if self.adaptor is not None:
             h = torch.cat([h, torch.zeros_like(h) if seen is None else seen[..., None, :].expand_as(h)], -1)
             h = h @ self.img_fc.T
-        return torch.cat([e.float() * self.get_buffer("s"), h.float()], -1) @ self.fc.T + self.bias
+        return self.inputs(e, h) @ self.fc.T + self.bias
 
     def sequence(self, e: Tensor, h: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """A sequence whose first V rows are visual (0: none): (rows [..., m, d] that enter the layer, their positions
@@ -89,31 +85,14 @@ class VisionDraft(nn.Module):
         rows = torch.cat([A, self.text(e[..., V:, :], h[..., V:, :], seen)], -2)
         return rows, at[V - A.shape[-2] :], seen
 
-    def through(self, x: Tensor, at: Tensor, past: Past | None = None, sees: Tensor | None = None) -> Tensor:
-        """The decoder layer on rows x [..., n, d] at positions `at` [n], behind the m rows of `past`; sees [n, m + n],
-        by default a chain. A batch has no past."""
-        m = 0 if past is None else past.length
-        q, k, v = self._qkv(x)
-        k = turned(k, at)
-        k, v = (k, v) if past is None else past.add(k, v)
-        if sees is None:
-            sees = (
-                torch.arange(k.shape[-2], device=x.device)[None]
-                <= m + torch.arange(x.shape[-2], device=x.device)[:, None]
-            )
-        read = scaled_dot_product_attention(turned(q, at), k, v, attn_mask=sees)
-        x = x + read.transpose(-3, -2).flatten(-2) @ self.O.T
-        gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
-        return x + (silu(gate) * up) @ self.down.T
-
-    def _qkv(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values, each [..., H, n, e]."""
-        return tuple((scaled(x) @ self.qkv.T).unflatten(-1, (3, HEADS, -1)).movedim(-3, 0).transpose(-3, -2))
+    def read(self, q: Tensor, k: Tensor, v: Tensor, sees: Tensor) -> Tensor:
+        """As in `EagleLayer`, for a batch too."""
+        return scaled_dot_product_attention(q, k, v, attn_mask=sees)
 
     def looks(self, x: Tensor, at: Tensor, k: Tensor) -> Tensor:
         """How much a row x [d] at a position [1] takes from each of the rows with keys k [H, m, e], its own among them:
         [m], the mean over the heads; for the record."""
-        q = turned(self._qkv(x[None])[0], at)
+        q = turned(self.split(x[None])[0], at)
         return (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)[:, 0].mean(0)
 
 
@@ -126,8 +105,5 @@ def draft_of(part: Part, name: str) -> VisionDraft:
     """One draft of a part, in float32."""
     prefix = f"{name}."
     state = {key.removeprefix(prefix): t.float() for key, t in part.tensors.items() if key.startswith(prefix)}
-    draft = VisionDraft(
-        len(state["bias"]), str(part.card["drafts"][name]["way"]), queries=len(state.get("adaptor.q", ".."))
-    )
-    draft.load_state_dict(state)
-    return draft.requires_grad_(False)
+    way, queries = str(part.card["drafts"][name]["way"]), len(state.get("adaptor.q", ".."))
+    return frozen(VisionDraft(len(state["bias"]), way, queries=queries), state)

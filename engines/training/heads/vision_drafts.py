@@ -131,7 +131,7 @@ class DraftsTraining(Training):
 def foreseen(draft: VisionDraft, seen: States) -> Tensor:
     """States [B, n - 1, d] that a draft foresees from the true ones before; zeros at visual rows."""
     rows, at, _ = draft.sequence(seen.e[:, 1:], seen.h[:, :-1], seen.V)
-    F = draft.through(rows, at)
+    F = draft.through(rows, at=at)
     missing = seen.e.shape[1] - 1 - F.shape[1]
     return nn.functional.pad(F[:, F.shape[1] - (seen.e.shape[1] - 1 - seen.V) :], (0, 0, seen.V, 0)) if missing else F
 

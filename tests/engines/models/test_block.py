@@ -39,7 +39,8 @@ def build(family: str = "llama", *, shift: bool = True, block: int = B, attentio
     causal = {"is_causal": False} if family == "llama" else {}
     network = stock(FAMILIES[family], **SIZE, **causal, attn_implementation=attention)
     record = ModelRecord("model", family, "block")
-    return prepared(HFBlockMaskedLM(network, IdTokenizer(V), record, MASK, block, shift, frozenset({2})))
+    blocks = {"mask_id": MASK, "block_size": block, "shift": shift}
+    return prepared(HFBlockMaskedLM(network, IdTokenizer(V), record, frozenset({2}), **blocks))
 
 
 def after(model: HFBlockMaskedLM, done: list[int]) -> SlotCache:
@@ -126,11 +127,12 @@ def test_what_does_not_fit_is_refused() -> None:
     refuses(UserError, "32 positions and position 35 was fed", model.store, [1] * 36, model.new_cache(36))
     for size in (0, 34, "16"):
         with pytest.raises(UserError, match=f"block_size={size} does not fit llama"):
-            HFBlockMaskedLM(model.model, model.tokenizer, model.record, MASK, size)  # type: ignore[arg-type]
-    refuses(UserError, "mask_id=40", HFBlockMaskedLM, model.model, model.tokenizer, model.record, V, B)
+            HFBlockMaskedLM(model.model, model.tokenizer, model.record, mask_id=MASK, block_size=size)  # type: ignore[arg-type]
+    made = model.model, model.tokenizer, model.record
+    refuses(UserError, "mask_id=40", HFBlockMaskedLM, *made, mask_id=V, block_size=B)
     sliding = stock("Mistral", **SIZE, sliding_window=4)
     with pytest.raises(UserError, match="sliding_attention layers; block diffusion needs full attention"):
-        HFBlockMaskedLM(sliding, model.tokenizer, model.record, MASK, B)
+        HFBlockMaskedLM(sliding, model.tokenizer, model.record, mask_id=MASK, block_size=B)
     assert model.warm_up() > 0 and model.warm_up() == 0.0
     model = build()  # 33 positions are 8 blocks of 4
     with pytest.raises(UserError, match="room for 32 in all, whole blocks of 4 counted from the prompt's first token"):
@@ -216,7 +218,9 @@ BOARD = torch.tensor([3, 1, 4, 39, 39, 39, 39, 39])
 def masked(family: str, shift: bool = False, attention: str = "sdpa") -> HFMaskedLM:
     name, more = MASKED[family]
     network = stock(name, **SMALL, **more, attn_implementation=attention)
-    return prepared(HFMaskedLM(network, IdTokenizer(40), ModelRecord("target", family, "masked"), 39, shift))
+    return prepared(
+        HFMaskedLM(network, IdTokenizer(40), ModelRecord("target", family, "masked"), mask_id=39, shift=shift)
+    )
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
@@ -285,7 +289,7 @@ def test_limits_of_masked_models() -> None:
     model, bert = masked("llama"), masked("bert")
     cache = model.new_cache(8)
     refuses(UserError, "32 positions and a board of 33", bert, torch.zeros(33, dtype=torch.long))
-    refuses(UserError, "mask_id=40", HFMaskedLM, bert.model, bert.tokenizer, bert.record, 40)
+    refuses(UserError, "mask_id=40", HFMaskedLM, bert.model, bert.tokenizer, bert.record, mask_id=40)
     refuses(ValueError, "feed the whole board first", model.feed, BOARD, cache, 2, 4)
     model.feed(BOARD, cache, 0, 8)
     refuses(ValueError, "positions 4 to 3", model.feed, BOARD, cache, 4, 4)

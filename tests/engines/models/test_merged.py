@@ -16,7 +16,7 @@ from engines.core.kinds import Taps
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.forwards import grouped, prepared
+from engines.models.forwards import merged, prepared
 from engines.models.forwards.merged import FAMILIES, NORMED, MergedBody, MergedLayer
 from engines.models.forwards.row_invariant import model as making
 from engines.models.loading.zoo import load_model
@@ -61,7 +61,7 @@ def test_every_named_family_gives_the_bits_of_its_own_modules(family, dtype, cha
         assert len(calls) == 4
         want = HFCausalLM.extend(modules, tokens, stock, parents=parents, hidden=[0, 2, 4])
         assert len(calls) == 4, "the network's own forward takes its own modules"
-        if dtype == torch.float32 or len(tokens) >= grouped.LEAST or not ours.length - len(tokens):
+        if dtype == torch.float32 or len(tokens) >= merged.LEAST or not ours.length - len(tokens):
             assert torch.equal(got.logits, want.logits)
             assert all(torch.equal(got.hidden[i], want.hidden[i]) for i in (0, 2, 4))
         else:
@@ -199,11 +199,11 @@ class Module:
 def test_in_bfloat16_a_row_alone_has_the_bits_that_it_has_beside_others(g: int, columns: int) -> None:
     q, k, v = heads(8, columns, g, torch.bfloat16)
     sees = (torch.arange(columns) <= columns - 8 + torch.arange(8)[:, None])[None, None]
-    together = grouped.attend(Module, q, k, v, sees)[0]
-    alone = grouped.attend(Module, q[:, :, 7:], k, v, None)[0]
+    together = merged.attend(Module, q, k, v, sees)[0]
+    alone = merged.attend(Module, q[:, :, 7:], k, v, None)[0]
     assert torch.equal(alone, together[:, 7:])
     for first in (5, 6):  # two and three rows
-        some = grouped.attend(Module, q[:, :, first:], k, v, sees[:, :, first:])[0]
+        some = merged.attend(Module, q[:, :, first:], k, v, sees[:, :, first:])[0]
         assert torch.equal(some, together[:, first:])
 
 
@@ -217,7 +217,7 @@ def test_it_is_as_exact_as_the_call_that_it_replaces(n: int, dtype: torch.dtype)
         for kind in (torch.float64, dtype)
     )
     for mask in (sees, None) if n == 1 else (sees,):
-        got = grouped.attend(Module, q, k, v, mask)[0]
+        got = merged.attend(Module, q, k, v, mask)[0]
         assert (got - exact).abs().max() <= 1.5 * (stock - exact).abs().max()
         if dtype == torch.float32 and n > 1:
             assert torch.equal(got, stock)
@@ -227,11 +227,11 @@ def test_a_whole_text_is_causal_unless_all_are_to_see_all() -> None:
     q, k, v = heads(6, 6, 2, torch.float32)
     causal = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2)
     every = scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2)
-    assert torch.equal(grouped.attend(Module, q, k, v, None)[0], causal)
-    assert torch.equal(grouped.attend(Module, q, k, v, None, is_causal=False)[0], every)
+    assert torch.equal(merged.attend(Module, q, k, v, None)[0], causal)
+    assert torch.equal(merged.attend(Module, q, k, v, None, is_causal=False)[0], every)
     ids = torch.tensor([PROMPT])
     with torch.no_grad():
-        assert torch.equal(network("llama")(ids).logits, network("llama", attention=grouped.NAME)(ids).logits)
+        assert torch.equal(network("llama")(ids).logits, network("llama", attention=merged.GROUPED)(ids).logits)
 
 
 def test_both_sides_of_a_ratio_compute_the_same() -> None:

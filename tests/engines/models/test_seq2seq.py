@@ -115,7 +115,7 @@ def test_attention_over_the_prompt() -> None:
     assert found.attention.shape == (4, 3, len(PROMPT))
     close(found.attention, fresh(eager, ANSWER, output_attentions=True).cross_attentions[-1][0, :, 3:])
     close(found.attention.sum(-1), torch.ones(4, 3))
-    assert model.extend([1], cache).attention is None and not model._cross[-1].q._forward_hooks
+    assert model.extend([1], cache).attention is None and not model._last.q._forward_hooks
 
 
 def test_limits() -> None:

@@ -12,8 +12,7 @@ import engines
 from engines import UserError
 from engines.studies import parallelbench
 from engines.studies._closed_forms import chance, derived
-from engines.studies._parallel_grid import ADAPTIVE, GRID, ITEMS, THRESHOLDS, Setting
-from engines.studies._parallel_points import ALL, LENIENT, STRICT, WRONG, Outcome
+from engines.studies._parallel import ADAPTIVE, ALL, GRID, ITEMS, LENIENT, STRICT, THRESHOLDS, WRONG, Outcome, Setting
 from engines.tasks import Example, check, recognise
 from explorer import cli
 from explorer.bench.quality import PARALLELBENCH

@@ -47,7 +47,7 @@ def test_a_loop_like_llada_shows_the_commits_of_ours(dlm, network, ids):
 @pytest.fixture(scope="module")
 def flat(dlm):
     """The same weights as a model whose row i is the distribution of token i: it writes nonsense, token by token."""
-    return HFMaskedLM(dlm.model, dlm.tokenizer, dlm.record, dlm.mask_id, shift=False, eos_ids=dlm.eos_ids)
+    return HFMaskedLM(dlm.model, dlm.tokenizer, dlm.record, dlm.eos_ids, mask_id=dlm.mask_id)
 
 
 @pytest.mark.parametrize("length", [4, 8, 9, 16])

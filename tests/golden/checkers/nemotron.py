@@ -9,7 +9,7 @@ import engines
 from engines.core.lazy import torch
 from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.methods.speculative.nemotron_self_speculation import TwoRoles
-from engines.models.adapters.two_way import HFTwoWayLM
+from engines.models.adapters.block import HFTwoWayLM
 
 from .cases import Given
 

@@ -55,7 +55,7 @@ class Beside:
         first = []
         for draft, past in self.drafts.values():
             z, at, _ = draft.sequence(e, h, 0 if begin else self.V)
-            F = draft.through(z, at + begin, past)[-gained:]
+            F = draft.through(z, past, at + begin)[-gained:]
             z = self.model.unembed(F, normed=True, predicts=len(ids) - len(F))
             first.append(top_ids(z, 1)[:, 0].tolist())
         self.T = end

@@ -26,7 +26,7 @@ def tiny_llada(vocabulary: int = VOCABULARY, mask_id: int = MASK) -> HFMaskedLM:
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
     network = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, is_causal=False, initializer_range=0.5, **sizes))
-    return HFMaskedLM(network, IdTokenizer(vocabulary), ModelRecord("model", "tiny LLaDA", "masked"), mask_id)
+    return HFMaskedLM(network, IdTokenizer(vocabulary), ModelRecord("model", "tiny LLaDA", "masked"), mask_id=mask_id)
 
 
 @torch.inference_mode()

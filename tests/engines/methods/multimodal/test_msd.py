@@ -134,7 +134,7 @@ def first_guesses(model, ids, name, V):
     H = model.extend(ids[:-1], model.new_cache(len(ids)), hidden=(n,)).hidden[n]
     draft = draft_of(load_part("vision-drafts", [model.record]), name)
     z, at, _ = draft.sequence(model.embed(ids)[1:-1], H[:-1], V)
-    return model.unembed(draft.through(z, at), normed=True).argmax(-1).tolist()
+    return model.unembed(draft.through(z, at=at), normed=True).argmax(-1).tolist()
 
 
 @pytest.mark.parametrize(("prompt", "draft"), [("scene 12", "growing"), ("words: red small circle top left", "text")])
