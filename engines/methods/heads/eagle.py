@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
 from engines.methods.heads._rankings import vocabulary_of
 from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published, Rows
 from engines.models.networks.exits import Past
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST = 63
 
 
-@method(
+@drafting(
     "eagle",
     title="EAGLE",
     paper="arXiv:2401.15077",
@@ -41,17 +41,12 @@ MOST = 63
     "tree.",
     needs={"target": "layered", "layer": part("eagle-layer", "eagle-2")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
         Int("depth", 3, 0, 7, source="7 in the code"),
         Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
         temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the true hidden states of the text but its last token (the first, and after a person's change)

@@ -18,9 +18,9 @@ Letters: l, m, h states of three layers, g what fc makes of them, a outputs of t
 
 from functools import partial
 
-from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, max_new_tokens, method, part, torch
+from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, part, torch
 from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -40,7 +40,7 @@ class Fused(Record):
     outside: list[TokenId] = []  # what was written and is not among the former
 
 
-@method(
+@drafting(
     "eagle3",
     title="EAGLE-3",
     paper="arXiv:2503.01840",
@@ -49,18 +49,13 @@ class Fused(Record):
     "tokens of a small vocabulary.",
     needs={"target": "layered", "layer": part("eagle3-layer", "eagle-3")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
         Int("depth", 3, 0, 7, source="7 in the code"),
         Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
         temperature(),
     ],
     signature="fused",
-    emits=EMITS - {"intervals"},
     records={"fused": Fused},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the states of the text but its last token (the first, and after a person's change) reads the text

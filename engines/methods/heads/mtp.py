@@ -23,12 +23,10 @@ from engines.kit import (
     Roles,
     Steps,
     TokenId,
-    max_new_tokens,
-    method,
     part,
 )
 from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -45,7 +43,7 @@ class Unrolled(Record):
     chances: list[Probability]
 
 
-@method(
+@drafting(
     "mtp",
     title="MTP layer",
     own="one layer run k times, as engines do",
@@ -55,16 +53,11 @@ class Unrolled(Record):
     "state.",
     needs={"target": "layered", "layer": part("mtp-layer", "mtp-layer")},
     params=[
-        max_new_tokens(64),
         Int("k", 3, 0, MOST, symbol="k", neutral=0, source="1 in the paper"),
         temperature(),
     ],
     signature="unrolled",
-    emits=EMITS - {"intervals"},
     records={"unrolled": Unrolled},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """h stands for every token of the text but the newest, so a turn without them (the first, and after a person's

@@ -13,12 +13,12 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
+from engines.kit import Bool, Params, Recorder, Roles, Steps, part
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
-from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._turn import Target, drafting
 
 
-@method(
+@drafting(
     "vispec",
     title="ViSpec",
     paper="arXiv:2509.15235",
@@ -26,17 +26,14 @@ from engines.methods.speculative._turn import EMITS, LANES, Target
     summary="An adaptor compresses the picture for the draft: one token in place of all patches, and a vector that "
     "reminds every later word of it.",
     needs={"target": "layered", "drafts": part("vision-compressor")},
+    new_tokens=None,
     params=[
         Bool("global_vector", True),
         Bool("compact", True),
         *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
-    emits=EMITS - {"intervals"},
     records={"vision": Vision},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that reads A in the place of the patches and g with every later word; both are made

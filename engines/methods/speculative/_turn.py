@@ -7,10 +7,12 @@ the next call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engines.core.method import Decode, Method
+from engines.core.trace import Unit
 from engines.kit import (
     CausalLM,
     Extended,
@@ -29,18 +31,43 @@ from engines.kit import (
     draw,
     entropy,
     many,
+    max_new_tokens,
+    method,
     token_probability,
     torch,
 )
 from engines.methods.speculative._verify import Draft, Verdict, emitted_tokens, record_tree, verify
 
-EMITS = {"commits", "scores", "candidates", "tree", "intervals", "facts", "note"}
-LANES = {
+EMITS = {"commits", "scores", "candidates", "tree", "facts", "note"}
+LANES: dict[str, LaneInfo | Unit] = {
     "confidence": LaneInfo("probability", "Probability of each written token under the target."),
     "entropy": LaneInfo("nats", "Entropy of the target's distribution at each written token."),
 }
 OWN = "the target's own"  # of a token that was chosen, not drawn
 VERBS = {"draft": "draft", "target": "verify"}
+
+
+def drafting(
+    slug: str,
+    *,
+    params: Sequence[Param],
+    new_tokens: int | None = 64,
+    emits: Collection[str] = (),
+    lanes: Mapping[str, LaneInfo | Unit] | None = None,
+    lossless: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = True,
+    **declared: Any,
+) -> Callable[[Decode], Method]:
+    """`method` for one of the family, which reduces to greedy decoding. emits, lanes: what it has beside those of every
+    round. new_tokens: the usual length of an answer, its first parameter; None where it is among `params`."""
+    return method(
+        slug,
+        params=[*([max_new_tokens(new_tokens)] if new_tokens else []), *params],
+        emits=EMITS | {*emits},
+        lanes=LANES | {**(lanes or {})},
+        baseline="greedy",
+        lossless=lossless,
+        **declared,
+    )
 
 
 def temperature(help: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:

@@ -36,12 +36,10 @@ from engines.kit import (
     Tensor,
     TokenId,
     many,
-    max_new_tokens,
-    method,
     torch,
 )
 from engines.kit import Generator as Rng
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 
 LONGEST = 12
@@ -65,7 +63,7 @@ class AtOnce(Record):
     discarded: int  # drafts, the block among them where it does not follow the text any more
 
 
-@method(
+@drafting(
     "pearl",
     title="PEARL",
     paper="arXiv:2408.11850",
@@ -73,7 +71,6 @@ class AtOnce(Record):
     summary="Drafter and target work at the same time: one writes the next block while the other verifies the last.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("gamma", 4, 1, LONGEST, symbol="γ", source="code"),
         Bool("pre_verify", True, source="paper"),
         Bool("post_verify", True, source="paper"),
@@ -82,11 +79,8 @@ class AtOnce(Record):
         draft_temperature(),
     ],
     signature="atonce",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"at_once": AtOnce},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One iteration per step. `pending`: drafts behind the text that the target has not looked at."""

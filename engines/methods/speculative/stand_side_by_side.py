@@ -15,14 +15,11 @@ from engines.kit import (
     Steps,
     from_child_counts,
     many,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, judged, unfinished
+from engines.methods.speculative._turn import drafting, judged, unfinished
 from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
-    WITH_SUFFIX,
     Suffixes,
     check,
     drafted,
@@ -35,7 +32,7 @@ from engines.methods.speculative.stand.rounds import (
 from engines.methods.speculative.stand.store import Store
 
 
-@method(
+@drafting(
     "stand-side-by-side",
     title="STAND side by side",
     own="after the abstract and reviews",
@@ -44,16 +41,13 @@ from engines.methods.speculative.stand.store import Store
     "of the target.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Int("trajectories", 4, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
     signature="samplebands",
-    emits=(EMITS - {"intervals"}) | {"branches", "memory"},
+    emits={"branches", "memory"},
     records={"suffixes": Suffixes},
-    lanes=WITH_SUFFIX,
-    baseline="greedy",
-    lossless=True,
+    lanes={"suffix": "count"},
     paths={},
     check=check,
 )

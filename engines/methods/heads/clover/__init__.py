@@ -26,19 +26,17 @@ from engines.kit import (
     Steps,
     Tensor,
     UserError,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
 from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
 from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
 from engines.methods.heads.clover.rankings import Control, Rankings
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft
 
 
-@method(
+@drafting(
     "clover",
     title="Clover",
     own="after the abstract, own wiring and training",
@@ -46,7 +44,6 @@ from engines.methods.speculative._verify import Draft
     summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",
     needs={"target": "layered", "drafter": part("clover-drafter")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="ours"),
         Int("K", 3, 1, 3, symbol="K", source="ours"),
         Bool("link", True, source="on in the paper"),
@@ -55,11 +52,7 @@ from engines.methods.speculative._verify import Draft
         temperature(),
     ],
     signature="conveyor",
-    emits=EMITS - {"intervals"},
     records={"rankings": Rankings},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a

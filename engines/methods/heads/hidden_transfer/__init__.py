@@ -27,19 +27,17 @@ from engines.kit import (
     Tensor,
     UserError,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
 from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
 from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
 from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft
 
 
-@method(
+@drafting(
     "hidden-transfer",
     title="Hidden Transfer",
     own="after the abstract, own layer and training",
@@ -47,18 +45,13 @@ from engines.methods.speculative._verify import Draft
     summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",
     needs={"target": "layered", "maps": part("transfer-maps")},
     params=[
-        max_new_tokens(64),
         Int("transfer_layer", 0, 0, 80, symbol="l", source="ours"),
         Int("nodes", 8, 0, 40, neutral=0),
         Int("m", 3, 1, 3, symbol="m"),
         temperature(),
     ],
     signature="transferred",
-    emits=EMITS - {"intervals"},
     records={"transfer": Transfer},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. guesses [m] are those of the last kept row's pseudo rows; none at first and after a

@@ -11,13 +11,13 @@ of 15 guesses; three controls with the same layer, steps and scenes beside it.
 Letters: F the draft's estimate of a hidden state h, e the embedding of a token, z what enters the draft's layer, k
 guesses of a node."""
 
-from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part
+from engines.kit import Choice, Params, Recorder, Roles, Steps, part
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.multimodal.msd.inputs import Beside, Inputs
-from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.methods.speculative._turn import Target, drafting
 
 
-@method(
+@drafting(
     "msd",
     title="MSD",
     paper="arXiv:2505.14260",
@@ -25,16 +25,13 @@ from engines.methods.speculative._turn import EMITS, LANES, Target
     summary="A draft for a vision-language model: patches enter it as they are, words with the state before them; it "
     "learned from text first, then from more and more pictures.",
     needs={"target": "layered", "drafts": part("vision-drafts")},
+    new_tokens=None,
     params=[
         Choice("draft", "growing", ("growing", "mixed", "fused", "text"), source="released: growing"),
         *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
     ],
     signature="entering",
-    emits=EMITS - {"intervals"},
     records={"vision": Vision, "inputs": Inputs},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that sees. A turn without the true hidden states of the text but its last token

@@ -33,20 +33,17 @@ from engines.kit import (
     Text,
     Tree,
     many,
-    max_new_tokens,
-    method,
     part,
     slider,
 )
 from engines.methods.speculative._turn import (
-    EMITS,
-    LANES,
     VERBS,
     Drafter,
     Target,
     TargetRows,
     Turn,
     draft_temperature,
+    drafting,
     temperature,
 )
 from engines.methods.speculative._verify import Draft, Test, Verdict
@@ -76,7 +73,7 @@ class Judged(Record):
         return {"delta": Stops.over(slider(0, 1, 0.01, self.delta), fates)}
 
 
-@method(
+@drafting(
     "judge-decoding",
     title="Judge decoding",
     own="after reviews of the paper, own judge",
@@ -85,7 +82,6 @@ class Judged(Record):
     "written. Lossless only at δ = 1.",
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
-        max_new_tokens(64),
         Int("gamma", 8, 1, MOST, symbol="γ", source="ours"),
         Float("delta", 0.5, 0.0, 1.0, step=0.05, symbol="δ", neutral=1.0, source="paper"),
         Text("text", "", source="ours"),
@@ -93,10 +89,9 @@ class Judged(Record):
         draft_temperature(),
     ],
     signature="judged",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"judged": Judged},
-    lanes={**LANES, "judge": "probability"},
-    baseline="greedy",
+    lanes={"judge": "probability"},
     lossless={"delta": 1.0},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -25,11 +25,9 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
-    max_new_tokens,
-    method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
 
@@ -37,7 +35,7 @@ MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
 ASK = "\nCheck the draft and write the corrected continuation:\n"
 
 
-@method(
+@drafting(
     "reflective-verification",
     title="Reflective verification",
     own="after reviews of the paper, own wording of the prompt",
@@ -46,7 +44,6 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
     "decide. Lossless only at α = 0.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("gamma", 5, 1, MOST, symbol="γ", source="ours, for a CPU"),
         Float(
             "alpha",
@@ -65,10 +62,9 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
         draft_temperature(),
     ],
     signature="reflected",
-    emits=EMITS,
+    emits={"intervals"},
     records={"reflection": Reflection},
-    lanes={**LANES, "own": "probability", "reflected": "probability"},
-    baseline="greedy",
+    lanes={"own": "probability", "reflected": "probability"},
     lossless={"alpha": 0.0},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -24,14 +24,11 @@ from engines.kit import (
     Steps,
     from_child_counts,
     many,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, Target
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
-    WITH_SUFFIX,
     Suffixes,
     check,
     drafted,
@@ -44,7 +41,7 @@ from engines.methods.speculative.stand.rounds import (
 from engines.methods.speculative.stand.store import Store, overlaps
 
 
-@method(
+@drafting(
     "stand",
     title="STAND",
     own="after the abstract and reviews",
@@ -53,16 +50,13 @@ from engines.methods.speculative.stand.store import Store, overlaps
     "drafted from them.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Int("trajectories", 1, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
     signature="samplebands",
-    emits=(EMITS - {"intervals"}) | {"branches", "memory"},
+    emits={"branches", "memory"},
     records={"suffixes": Suffixes},
-    lanes=WITH_SUFFIX,
-    baseline="greedy",
-    lossless=True,
+    lanes={"suffix": "count"},
     check=check,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -34,12 +34,10 @@ from engines.kit import (
     Tensor,
     distribution,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.mirror_sd.rounds import (
     END,
@@ -58,7 +56,7 @@ from engines.models.networks.exits import exits_of, maps_of, scaled
 EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 
 
-@method(
+@drafting(
     "mirror-sd",
     title="Mirror-SD",
     own="second device modelled",
@@ -66,8 +64,8 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     summary="From half-way up the target tells the draft its guesses; windows for all of them are written while its "
     "upper layers run.",
     needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
+    new_tokens=48,
     params=[
-        max_new_tokens(48),
         Int("gamma", 3, 1, LONGEST, symbol="γ", source="7 in the paper"),
         Int("kappa", 2, 1, WIDEST, symbol="κ", source="8 in the paper"),
         Float("depth", 0.8, 0.05, 0.95, step=0.05, symbol="ℓ/N", source="0.5 in the paper"),
@@ -77,10 +75,8 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
         temperature(),
     ],
     signature="schedule",
-    emits=EMITS | {"choice", "branches"},
-    lanes={**LANES, "overlap": "probability"},
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals", "branches", "choice"},
+    lanes={"overlap": "probability"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""
