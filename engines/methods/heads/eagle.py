@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
 from engines.methods.heads._rankings import vocabulary_of
-from engines.methods.heads._rows import Drafter, grown
+from engines.methods.heads._rows import Drafter
 from engines.methods.speculative._turn import Target, drafting, temperature
-from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published, Rows
 from engines.models.networks.exits import Past
 
@@ -54,11 +53,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, drafter = models.target, Drafter(rows_of(models.target, models.layer))
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
-        deepest = min(target.deepest(ids), p.depth + 1)
-        if ready and p.nodes and deepest > 0:
-            drafter.read(ids, p.top_k)
-            draft = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
+        ready, draft = drafter.ready(ids), drafter.tree(target, ids, p)
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."

@@ -68,13 +68,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
         k = min(p.k, target.deepest(ids))
-        rows = 0
         if ready and k > 0:
             drafter.read(ids, 1)  # run 1: [norm(e); norm(h)] of what is new of the text
-            rows = drafter.rows
             draft = grown(drafter.fan, ids[-1], 1, k - 1, k)  # runs 2 .. k: the layer's own guess and state h'
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        records = {"unrolled": partial(unrolled, model.num_layers, rows, draft)}
+        records = {"unrolled": partial(unrolled, model.num_layers, drafter.text_rows, draft)}
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(layer_rows_of_draft=drafter.rows, runs_of_the_layer=len(draft) - 1)
         edit = yield run.step(**iteration.groups(), records=records, facts=facts, note=iteration.note() + size)

@@ -12,7 +12,8 @@ Letters: F the draft's estimate of a hidden state h, e the embedding of a token,
 guesses of a node."""
 
 from engines.kit import Choice, Params, Recorder, Roles, Steps, part
-from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
+from engines.methods.heads._rows import Drafter
+from engines.methods.multimodal._seen import MOST, Sighted, Vision, picture_of, tree_params, vision
 from engines.methods.multimodal.msd.inputs import Beside, Inputs
 from engines.methods.speculative._turn import Target, drafting
 
@@ -38,21 +39,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     (the first, and after a person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
-    model, n = models.target, models.target.num_layers
+    model = models.target
     draft = draft_of(models.drafts, p.draft).to(model.record.device)
-    drafter = Drafter(model.playing("draft"), draft, picture_of(model, prompt[: run.prompt_length]))
-    beside = Beside(model, models.drafts, drafter.image, p.draft)
+    image = picture_of(model, prompt[: run.prompt_length])
+    rows = Sighted(model.playing("draft"), draft, image, prompt[0])
+    drafter = Drafter(rows)
+    beside = Beside(model, models.drafts, image, p.draft)
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         tree = drafter.tree(target, ids, p)  # patches enter as they are, words as (e, h)
-        iteration = target.verify(ids, tree, run.rng, hidden=(n,))
+        iteration = target.verify(ids, tree, run.rng, hidden=rows.reads)
         drafter.learn(iteration)
         fresh, facts = run.steps == 0, iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
         edit = yield run.step(
             **iteration.groups(),
             records={
-                "vision": lambda: vision(drafter, iteration, model.tokenizer, fresh),
-                "inputs": lambda: beside.read(iteration.ids, drafter.H, len(iteration.gained)),
+                "vision": lambda: vision(rows, iteration, model.tokenizer, fresh),
+                "inputs": lambda: beside.read(iteration.ids, drafter.S, len(iteration.gained)),
             },
             facts=facts,
             note=iteration.note(),
