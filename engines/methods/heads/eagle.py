@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
-from engines.methods.heads._rankings import vocabulary_of
 from engines.methods.heads._rows import Drafter
+from engines.methods.heads._template import vocabulary_of
 from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.models.drafters.rows import Published, Rows
 from engines.models.networks.exits import Past

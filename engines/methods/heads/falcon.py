@@ -35,8 +35,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._rankings import RANKS, vocabulary_of
-from engines.methods.heads._template import Path, likeliest, parents_of, ranks_of
+from engines.methods.heads._template import RANKS, Path, likeliest, parents_of, ranks_of, vocabulary_of
 from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past

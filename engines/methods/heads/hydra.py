@@ -16,8 +16,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
-from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
+from engines.methods.heads._template import (
+    RANKS,
+    Path,
+    Ranking,
+    by_depth,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
 from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft
 

@@ -29,8 +29,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._rankings import RANKS, rankings_of, vocabulary_of
-from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
+from engines.methods.heads._template import RANKS, laid, likeliest, parents_of, rankings_of, ranks_of, vocabulary_of
 from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 

@@ -28,8 +28,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._rankings import vocabulary_of
-from engines.methods.heads._template import likeliest, parents_of, ranks_of
+from engines.methods.heads._template import likeliest, parents_of, ranks_of, vocabulary_of
 from engines.methods.heads.chimera.drafter import Drafter, Fusing, fusing_of
 from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft

@@ -25,8 +25,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import Path, laid, ranks_of
+from engines.methods.heads._template import Path, Ranking, laid, rankings_of, ranks_of, vocabulary_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft

@@ -36,8 +36,18 @@ from engines.kit import (
 from engines.methods.speculative._turn import Turn, drafting, judged, temperature, unfinished
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.token_recycling import expand, update
-from engines.methods.system.specmemo.ledger import by_path, live_bytes, resident_bytes, stacked
-from engines.methods.system.specmemo.plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
+from engines.methods.system.specmemo.plan import (
+    GUESSES,
+    MB,
+    REFERENCE,
+    TREES,
+    Plan,
+    by_path,
+    live_bytes,
+    resident_bytes,
+    shape,
+    stacked,
+)
 
 LENGTH, TREE = "length", "tree"
 

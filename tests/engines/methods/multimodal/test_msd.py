@@ -11,7 +11,7 @@ import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.methods.multimodal._seen import Sighted, picture_of
-from engines.methods.multimodal.msd.inputs import Inputs
+from engines.methods.multimodal.msd import Inputs
 from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
