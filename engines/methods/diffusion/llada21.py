@@ -30,14 +30,15 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
-    Tensor,
     block_of,
+    mask_positions,
     max_new_tokens,
     method,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
-from engines.methods.diffusion._open_block import OpenBlock
+from engines.methods.diffusion._forward import unmasking
+from engines.methods.diffusion._open_block import OpenBlock, ended
 
 
 @method(
@@ -83,24 +84,18 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
             a, made, post = min(a, min(touched) // B * B), 0, 0
         elif done:
             a, made, post = a + B, 0, 0
-        if p.eos_early_stop and (done or p.steps) and over(x, P, model):
+        masks = mask_positions(x, model.mask_id)
+        if p.eos_early_stop and (done or p.steps) and ended(x[P : masks[0] if len(masks) else None], model.eos_ids):
             return
 
 
-def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
-    """Whether an end mark stands in the answer with everything before it written. x [L]."""
-    answer = x[P:].tolist()
-    return any(t in model.eos_ids for t in answer[: answer.index(model.mask_id) if model.mask_id in answer else None])
-
-
-@method(
+@unmasking(
     "token-editing",
     title="Token editing",
     paper="arXiv:2602.08676",
     code="https://github.com/inclusionAI/LLaDA2.X",
     summary="LLaDA2.1's rule on a board that is seen as a whole: one forward writes masks and replaces written tokens.",
-    needs="masked",
-    params=[max_new_tokens(), Int("block_length", 16, 1, 1024, symbol="B"), *PARAMS],
+    params=[Int("block_length", 16, 1, 1024, symbol="B"), *PARAMS],
     signature="edits",
     emits=EMITS,
     records={"edits": Edits},

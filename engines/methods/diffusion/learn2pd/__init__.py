@@ -41,27 +41,24 @@ from engines.kit import (
     Tensor,
     block_of,
     mask_positions,
-    max_new_tokens,
-    method,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import Forward
+from engines.methods.diffusion._forward import Forward, unmasking
 from engines.methods.diffusion.learn2pd.board import LANES, SHARED, Filtering, Judged, Proposed, check_filter, commit
 from engines.models.parts.filters import filter_of, read_filter
 
 
-@method(
+@unmasking(
     "learn2pd",
     title="Learn2PD + EoTP",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="A tiny trained filter says which proposals are final already, and the board is cut after the end mark. "
     "Compare with a plain threshold of 0.8.",
-    needs="masked",
-    params=[max_new_tokens(), *SHARED],
+    params=[*SHARED],
     signature="filtering",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     records={"filtering": Filtering},
     lanes=LANES,
     check=check_filter,
@@ -80,21 +77,19 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x = run.apply_edit(edit, x)
 
 
-@method(
+@unmasking(
     "learn2pd-oracle",
     title="Learn2PD's oracle",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
     summary="What a perfect filter would write: every proposal that agrees with the text of one token per forward. "
     "The trained filter can be compared with it.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Choice("decides", "filter", ["oracle", "filter"]),
         *SHARED,
     ],
     signature="filtering",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     records={"filtering": Filtering},
     lanes={
         **LANES,
