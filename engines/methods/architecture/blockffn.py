@@ -26,7 +26,7 @@ from engines.kit import (
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 32  # tokens of a draft
@@ -42,7 +42,6 @@ MOST = 32  # tokens of a draft
     params=[
         Int("draft_length", 8, 0, MOST, symbol="n", neutral=0, source="32"),
         Int("longest", 2, 1, 8),
-        temperature(),
     ],
     signature="experts",
     emits={"intervals", "routing", "spans"},

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from engines.kit import Params, Tensor, top_ids, torch
+from engines.kit import Int, Params, Tensor, top_ids, torch
 from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 Fan = tuple[list[list[int]], list[list[float]]]  # guesses of each row, best first, and their log-probabilities
 Pool = tuple[list[int], list[int], list[float]]  # tokens, parents, scores of rows, row 0 the root
 Fanning = Callable[[Sequence[int], Sequence[int], Sequence[int]], Fan]  # rows, tokens and parents of the tree -> Fan
+
+MOST = 63  # guesses that are verified
+TREE = [
+    Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
+    Int("depth", 3, 0, 7, source="7 in the code"),
+    Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
+]
 
 
 class Drafter:

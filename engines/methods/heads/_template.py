@@ -18,6 +18,7 @@ from engines.kit import GuessSource, Probability, Record, Tensor, TokenId, top_i
 from engines.methods.speculative._verify import Draft
 
 RANKS = 10  # guesses of each head
+ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 class Ranking(Record):

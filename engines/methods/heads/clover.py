@@ -40,7 +40,7 @@ from engines.methods.heads._template import (
     ranks_of,
     vocabulary_of,
 )
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
@@ -104,7 +104,6 @@ class Control:
         Bool("link", True, source="on in the paper"),
         Choice("memory", "all", ["all", "last"], source="ours"),
         Bool("block", True, source="on in the paper"),
-        temperature(),
     ],
     signature="conveyor",
     records={"rankings": Rankings},

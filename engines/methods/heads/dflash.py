@@ -29,7 +29,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 32
@@ -56,7 +56,6 @@ class MaskBlock(Record):
     needs={"target": "layered", "drafter": part("dflash-layers", "dflash-block")},
     params=[
         Int("block", 0, 0, MOST, neutral=1, symbol="b", source="16 in most published drafters"),
-        temperature(),
     ],
     signature="maskblock",
     records={"maskblock": MaskBlock},

@@ -18,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
-from engines.methods.heads._rows import Drafter
+from engines.kit import Params, Recorder, Roles, Steps, Tensor, part
+from engines.methods.heads._rows import MOST, TREE, Drafter
 from engines.methods.heads._template import vocabulary_of
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.models.drafters.rows import Published, Rows
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from engines.models.networks.eagle_layer import EagleLayer
-
-MOST = 63
 
 
 @drafting(
@@ -39,12 +37,7 @@ MOST = 63
     summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "
     "tree.",
     needs={"target": "layered", "layer": part("eagle-layer", "eagle-2")},
-    params=[
-        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
-        Int("depth", 3, 0, 7, source="7 in the code"),
-        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
-        temperature(),
-    ],
+    params=TREE,
     signature="tree",
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

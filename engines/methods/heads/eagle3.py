@@ -18,12 +18,10 @@ Letters: l, m, h states of three layers, g what fc makes of them, a outputs of t
 
 from functools import partial
 
-from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, part, torch
-from engines.methods.heads._rows import Drafter
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.kit import Params, Record, Recorder, Roles, Steps, TokenId, part, torch
+from engines.methods.heads._rows import MOST, TREE, Drafter
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.models.drafters.rows import Published
-
-MOST = 63
 
 
 class Fused(Record):
@@ -47,12 +45,7 @@ class Fused(Record):
     summary="One layer reads three of the model's layers, learned to guess from its own outputs, and guesses the "
     "tokens of a small vocabulary.",
     needs={"target": "layered", "layer": part("eagle3-layer", "eagle-3")},
-    params=[
-        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
-        Int("depth", 3, 0, 7, source="7 in the code"),
-        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
-        temperature(),
-    ],
+    params=TREE,
     signature="fused",
     records={"fused": Fused},
 )

@@ -36,7 +36,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.heads._template import RANKS, Path, likeliest, parents_of, ranks_of, vocabulary_of
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
@@ -59,7 +59,6 @@ MOST = 63  # guesses that are verified
         Int("k", 2, 1, 2, symbol="k", source="2"),
         Int("m", 2, 1, 4, symbol="m", source="4"),
         Bool("glancing", True),
-        temperature(),
     ],
     signature="tree",
 )

@@ -44,7 +44,7 @@ from engines.methods.heads._template import (
     ranks_of,
     vocabulary_of,
 )
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
@@ -102,7 +102,6 @@ def read(
         Int("transfer_layer", 0, 0, 80, symbol="l", source="ours"),
         Int("nodes", 8, 0, 40, neutral=0),
         Int("m", 3, 1, 3, symbol="m"),
-        temperature(),
     ],
     signature="transferred",
     records={"transfer": Transfer},

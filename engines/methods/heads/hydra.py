@@ -17,7 +17,7 @@ from typing import Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
 from engines.methods.heads._template import (
-    RANKS,
+    ASSUMED,
     Path,
     Ranking,
     by_depth,
@@ -27,10 +27,8 @@ from engines.methods.heads._template import (
     ranks_of,
     vocabulary_of,
 )
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
-
-ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @drafting(
@@ -43,7 +41,6 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
     params=[
         Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
         Int("K", 3, 1, 5, symbol="K", source="4"),
-        temperature(),
     ],
     signature="tree",
 )

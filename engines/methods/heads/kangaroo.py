@@ -33,7 +33,7 @@ from engines.kit import (
     slider,
     torch,
 )
-from engines.methods.speculative._turn import VERBS, Target, Turn, drafting, propose, temperature
+from engines.methods.speculative._turn import VERBS, Target, Turn, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
@@ -72,7 +72,6 @@ class EarlyExit(Record):
         Int("exit_layer", 2, 1, 80, symbol="l", source="2 of 32 layers"),
         Float("eta", 0.6, 0.0, 1.05, step=0.05, symbol="η", source="0.6 in the README's run"),
         Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, source="6 in the code"),
-        temperature(),
     ],
     signature="earlyexit",
     emits={"intervals", "choice"},

@@ -29,7 +29,7 @@ from engines.kit import (
     part,
 )
 from engines.methods.heads.lud import check_window, forward
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     params=[
         Int("k", 4, 1, 16, symbol="k", neutral=1, source="ours"),
         Float("beta", 0.5, 0.0, 1.05, step=0.05, symbol="β", neutral=1.05, source="ours"),
-        temperature(),
     ],
     signature="tree",
 )

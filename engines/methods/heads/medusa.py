@@ -29,11 +29,17 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._template import RANKS, laid, likeliest, parents_of, rankings_of, ranks_of, vocabulary_of
+from engines.methods.heads._template import (
+    ASSUMED,
+    laid,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
 from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
-
-ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @drafting(

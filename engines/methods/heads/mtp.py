@@ -26,7 +26,7 @@ from engines.kit import (
     part,
 )
 from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -54,7 +54,6 @@ class Unrolled(Record):
     needs={"target": "layered", "layer": part("mtp-layer", "mtp-layer")},
     params=[
         Int("k", 3, 0, MOST, symbol="k", neutral=0, source="1 in the paper"),
-        temperature(),
     ],
     signature="unrolled",
     records={"unrolled": Unrolled},

@@ -28,7 +28,7 @@ from engines.kit import (
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -56,7 +56,6 @@ class SharedState(Record):
     needs={"target": "layered", "layer": part("parallel-layer", "parallel-eagle")},
     params=[
         Int("k", 4, 0, MOST, symbol="k", neutral=0, source="10 in the published drafter of GPT-OSS 20B"),
-        temperature(),
     ],
     signature="sharedstate",
     records={"sharedstate": SharedState},

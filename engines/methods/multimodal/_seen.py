@@ -18,7 +18,7 @@ from engines.kit import (
     max_new_tokens,
     torch,
 )
-from engines.methods.speculative._turn import Turn, temperature
+from engines.methods.speculative._turn import Turn
 from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
@@ -47,14 +47,13 @@ class Vision(Record):
     kinds: list[str] = []
 
 
-def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
-    """Length, the tree's size and temperature."""
+def tree_params(source: str) -> list[Param]:
+    """The length of an answer and the size of the tree."""
     return [
         max_new_tokens(48),
-        Int("nodes", nodes, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
-        Int("depth", depth, 0, 7, help="How many times the draft is extended: it has up to depth + 1 tokens."),
-        Int("top_k", top_k, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
-        temperature(),
+        Int("nodes", 15, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
+        Int("depth", 3, 0, 7, help="How many times the draft is extended: it has up to depth + 1 tokens."),
+        Int("top_k", 4, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
     ]
 
 

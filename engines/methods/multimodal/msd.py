@@ -91,10 +91,9 @@ class Beside:
     summary="A draft for a vision-language model: patches enter it as they are, words with the state before them; it "
     "learned from text first, then from more and more pictures.",
     needs={"target": "layered", "drafts": part("vision-drafts")},
-    new_tokens=None,
     params=[
         Choice("draft", "growing", ("growing", "mixed", "fused", "text"), source="released: growing"),
-        *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
+        *tree_params("59 guesses, depth 5 and k 10 in the code"),
     ],
     signature="entering",
     records={"vision": Vision, "inputs": Inputs},

@@ -27,11 +27,10 @@ from engines.methods.speculative._turn import Target, drafting
     summary="An adaptor compresses the picture for the draft: one token in place of all patches, and a vector that "
     "reminds every later word of it.",
     needs={"target": "layered", "drafts": part("vision-compressor")},
-    new_tokens=None,
     params=[
         Bool("global_vector", True),
         Bool("compact", True),
-        *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
+        *tree_params("30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
     records={"vision": Vision},

@@ -23,7 +23,7 @@ from engines.kit import (
     UserError,
     many,
 )
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 FARTHEST, GRAM = 256, 6  # tokens of a paste, of an anchor
@@ -65,7 +65,6 @@ class Anchor(NamedTuple):
         Text("after", ":", source="ours; the paper's source is an encoder's input"),
         Int("gram", 3, 1, GRAM, symbol="n", source="official code"),
         Int("length", 64, 0, FARTHEST, neutral=0, source="ours; the official code has no bound"),
-        temperature(),
     ],
     signature="copying",
     emits={"spans"},

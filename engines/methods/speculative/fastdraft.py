@@ -40,7 +40,7 @@ from engines.kit import (
     slider,
     torch,
 )
-from engines.methods.speculative._turn import VERBS, Drafter, Target, drafting, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, drafting
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
@@ -107,7 +107,6 @@ def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bo
         Int("gamma", 3, 0, MOST, symbol="γ", neutral=0, source="3 in the paper's tables"),
         Choice("size", "d64x4", ["d16x1", "d32x1", "d64x1", "d64x4"], source="ours"),
         Choice("checkpoint", "512", ["16", "32", "64", "128", "256", "512"], source="ours"),
-        temperature(),
     ],
     signature="schooling",
     emits={"intervals"},

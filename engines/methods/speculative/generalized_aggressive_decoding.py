@@ -40,6 +40,7 @@ VERBS = {"filler": "fill", "target": "verify"}
     code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
     summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ accepts near misses.",
     needs={"target": "causal", "filler": "masked"},
+    greedy=True,
     params=[
         Int("k", 8, 1, MOST, symbol="k", source="ours; 5 and 25 in the official code"),
         Choice("canvas", "block", ["block", "answer"], source="official code"),

@@ -29,7 +29,7 @@ from engines.kit import (
     TwoWayLM,
     torch,
 )
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 256
@@ -57,7 +57,6 @@ class TwoRoles(Record):
     params=[
         Int("block_length", 0, 0, MOST, symbol="B", neutral=1, source="32 in the published models"),
         Float("threshold", 0.0, 0.0, 1.0, symbol="θ", source="official code"),
-        temperature(),
     ],
     signature="tworoles",
     records={"tworoles": TwoRoles},

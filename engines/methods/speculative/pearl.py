@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from engines.core.lazy import without_gradients
 from engines.kit import (
     Bool,
     Choice,
@@ -36,7 +37,6 @@ from engines.kit import (
     Tensor,
     TokenId,
     many,
-    torch,
 )
 from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
@@ -92,7 +92,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             gamma = min(p.gamma, target.end - len(ids) - len(pending))
             text, looks = [*ids, *(guess.token for guess in pending)], mode == "post" or p.pre_verify
             if p.execution == "threads":
-                work = pool.submit(draft_apart, drafter, text, gamma, run.rng)
+                work = pool.submit(without_gradients(draft_block), drafter, text, gamma, run.rng)
                 z = look(target, ids, pending) if looks else None
                 block = work.result()
             else:
@@ -144,12 +144,6 @@ def draft_block(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> 
         chance = drafter.propose(next_token, 0, z, rng)
         block.append(Guess(next_token.tokens[1], chance, next_token.distributions.get(0)))
     return block
-
-
-def draft_apart(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> list[Guess]:
-    """The same in another thread, which has to say for itself that nothing is trained."""
-    with torch.inference_mode():
-        return draft_block(drafter, text, gamma, rng)
 
 
 def look(target: Target, ids: Sequence[int], pending: Sequence[Guess]) -> Tensor:

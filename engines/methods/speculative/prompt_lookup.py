@@ -15,7 +15,7 @@ import numpy as np
 
 from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many
 from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST, FARTHEST = 8, 20  # matches, tokens of each
@@ -32,7 +32,6 @@ MOST, FARTHEST = 8, 20  # matches, tokens of each
         Int("length", 10, 0, FARTHEST, symbol="γ", neutral=0, source="transformers"),
         Int("matches", 1, 1, MOST, source="1 in transformers"),
         Choice("order", "first", ["first", "newest"], source="transformers"),
-        temperature(),
     ],
     signature="tree",
     emits={"spans"},

@@ -29,7 +29,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 # Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2"; the small ones are its nodes
@@ -56,7 +56,6 @@ LISTED = 24  # rows of the table recorded per step
         Int("k", 8, 1, 16, symbol="k", source="paper"),
         Bool("learn_from_prompt", True, source="no in the official code"),
         Bool("learn_from_rejected", True, source="paper"),
-        temperature(),
     ],
     signature="tree",
     emits={"memory"},

@@ -30,7 +30,7 @@ from engines.kit import (
 )
 from engines.methods.heads._template import likeliest, parents_of, ranks_of, vocabulary_of
 from engines.methods.heads.chimera.drafter import Drafter, Fusing, fusing_of
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
@@ -46,7 +46,6 @@ from engines.methods.speculative._verify import Draft
         Int("K", 3, 1, 3, symbol="K", source="4 in the code"),
         Int("window", 3, 1, 3, symbol="W", source="3 in the code"),
         Bool("sees_drafts", True, source="on in the paper, off in the code"),
-        temperature(),
     ],
     signature="fusion",
     records={"fusing": Fusing},

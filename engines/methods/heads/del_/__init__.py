@@ -33,7 +33,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
-from engines.methods.speculative._turn import VERBS, Target, drafting, propose, temperature
+from engines.methods.speculative._turn import VERBS, Target, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import exits_of, maps_of, scaled
 
@@ -56,7 +56,6 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the thresh
         Float("omega", 0.95, 0.5, 1.0, step=0.05, symbol="ω"),
         Float("cost_verify", 0.0, 0.0, 8.0, step=0.5),
         Float("cost_draft", 0.0, 0.0, 8.0, step=0.5),
-        temperature(),
     ],
     signature="exitmap",
     emits={"intervals", "choice"},

@@ -27,7 +27,7 @@ from engines.kit import (
 )
 from engines.methods.heads._template import Path, Ranking, laid, rankings_of, ranks_of, vocabulary_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
@@ -40,7 +40,6 @@ from engines.methods.speculative._verify import Draft
     needs={"target": "layered", "prompts": part("prompt-tokens")},
     params=[
         Int("budget", 24, SMALLEST, 64, symbol="B", source="60 to 285 on GPUs"),
-        temperature(),
     ],
     signature="tree",
 )

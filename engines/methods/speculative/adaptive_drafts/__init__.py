@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from engines.kit import Bool, Float, Int, Params, Recorder, Roles, RowCosts, Steps, many, torch
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.draft_model import DraftModel
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, StoreCopy, TextCopy, ranked
@@ -45,7 +45,6 @@ MEASURED = -1.0
         Int("rows", 32, 0, MOST, symbol="n", neutral=0, source="ours"),
         Int("depth", 16, 1, MOST, symbol="D", source="ours"),
         Float("row_cost", MEASURED, MEASURED, 1.0, step=0.05, symbol="c", source="ours"),
-        temperature(),
     ],
     signature="bets",
     records={"bets": TreeChoice},

@@ -35,7 +35,7 @@ from engines.kit import (
     Steps,
     torch,
 )
-from engines.methods.speculative._turn import Target, drafting, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.aded.searched import TableSearch, searched
 from engines.methods.speculative.aded.trigrams import (
@@ -77,7 +77,6 @@ SHOWN = 5  # successors recorded per pair
         Float("c1", 32.0, 0.0, 64.0, step=1, symbol="c1", source="code"),
         Float("c2", 8.0, 1.0, 64.0, step=1, symbol="c2", source="code"),
         Choice("reward", "intended", ["intended", "released"]),
-        temperature(),
     ],
     signature="searchtree",
     emits={"memory"},

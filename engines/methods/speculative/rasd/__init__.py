@@ -33,7 +33,7 @@ from engines.kit import (
     top_ids,
 )
 from engines.methods.speculative._retrieval import Match, Prefix, copied, find, fuse, spans, trie
-from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
 from engines.models.parts.stores import store_of
@@ -61,7 +61,6 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         Int("budget", 8, 0, 32, symbol="B", source="ours"),
         Float("floor", 0.0, 0.0, 1.0, source="ours"),
         Int("rows", 16, 4, ROWS, source="ours, for a CPU"),
-        temperature(),
     ],
     signature="tree",
     emits={"intervals", "spans"},

@@ -76,7 +76,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         n += 1
         poisoned = bool(p.poison) and n % p.poison == 0 and target.room(ids) > 0
-        draft = chain(drafter, ids, min(p.gamma, target.room(ids)), run.rng, poisoned=poisoned)
+        first = int(torch.randint(drafter.vocab_size, (), generator=run.rng)) if poisoned else None
+        draft = drafter.chain(ids, min(p.gamma, target.room(ids)), run.rng, first)
         look = verify_twice(target, ids, draft, r, p, run.rng)
         iteration = look.turn
         drafter.settle(iteration.verdict.path)
@@ -110,19 +111,6 @@ def words(tokenizer: Tokenizer, request: str) -> list[int]:
     if len(r) > REQUEST:
         raise UserError(f"the request has {len(r)} tokens; at most {REQUEST} are read a second time, so shorten it.")
     return r
-
-
-def chain(drafter: Drafter, ids: list[int], gamma: int, rng: Generator, *, poisoned: bool) -> Draft:
-    """Draft gamma tokens one behind the other. poisoned: the first one is uniformly random, and the others continue
-    it."""
-    draft = Draft(ids[-1])
-    for row in range(gamma):
-        z = drafter.behind(ids, draft, [row]).logits[0]
-        if row == 0 and poisoned:
-            draft.add(0, int(torch.randint(drafter.vocab_size, (), generator=rng)), source="random")
-        else:
-            drafter.propose(draft, row, z, rng)
-    return draft
 
 
 def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: Params, rng: Generator) -> Look:

@@ -25,7 +25,7 @@ from engines.kit import (
     Span,
     Steps,
 )
-from engines.methods.speculative._turn import Target, drafting, propose, temperature
+from engines.methods.speculative._turn import Target, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, intervals
 
@@ -48,7 +48,6 @@ MOST, WIDEST, ENDS = 8, 7, 3
         Choice("parallel", ATTENTION, [ATTENTION, WHOLE], source="paper"),
         Bool("calibrate", True),
         Int("devices", 8, 1, 8, symbol="G"),
-        temperature(),
     ],
     signature="schedule",
     emits={"intervals", "spans"},

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from engines.core.lazy import without_gradients
 from engines.kit import (
     Choice,
     Decision,
@@ -37,7 +38,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.speculative._turn import Target, Turn, drafting, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.mirror_sd.rounds import (
     END,
@@ -72,7 +73,6 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
         Choice("exits", "maps", ["maps", "raw"]),
         Choice("rooting", EVERY, [EVERY, FIRST]),
         Choice("execution", "turns", ["turns", "threads"]),
-        temperature(),
     ],
     signature="schedule",
     emits={"intervals", "branches", "choice"},
@@ -99,7 +99,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                     z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
                     sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
-            work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
+            work = pool.submit(without_gradients(draft.grow), ids, d, sent, p.gamma, stages) if threads else None
             with stages.during(UPPER, "layers", f"{l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
             if work:
@@ -139,12 +139,6 @@ def exit_of(maps: Any, N: int, depth: float, raw: bool, device: str) -> tuple[in
 def nothing(h: Tensor) -> tuple[Tensor, Tensor]:
     """A channel without guesses."""
     return h.new_zeros((0, 1), dtype=torch.long), h.new_zeros((0, 1))
-
-
-def apart(draft: Rollouts, *given: Any) -> None:
-    """Grow the branches in another thread, which has to say for itself that nothing is trained."""
-    with torch.inference_mode():
-        draft.grow(*given)
 
 
 def overlaps(iteration: Turn, omega: Tensor) -> dict[str, Any]:

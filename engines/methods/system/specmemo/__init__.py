@@ -33,7 +33,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import Turn, drafting, judged, temperature, unfinished
+from engines.methods.speculative._turn import Turn, drafting, judged, unfinished
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.token_recycling import expand, update
 from engines.methods.system.specmemo.plan import (
@@ -66,7 +66,6 @@ LENGTH, TREE = "length", "tree"
         Int("nodes", 16, 1, TREES[-1], symbol="T", source="64"),
         Int("batch", 1, 1, 8, symbol="B"),
         Choice("allocation", "lean", ["lean", REFERENCE], source="lean"),
-        temperature(),
     ],
     signature="arena",
     emits={"intervals", "branches"},
