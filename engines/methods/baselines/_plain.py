@@ -12,7 +12,7 @@ def chosen(z: Tensor, temperature: float, rng: Generator) -> int:
     return draw(distribution(z[0].double(), temperature), rng) if temperature else int(z[0].argmax())
 
 
-def written(
+def token_groups(
     at: int, token: int, z: Tensor, temperature: float = 0.0, dtype: torch.dtype | None = None
 ) -> dict[str, Any]:
     """The groups of the record of a token at a position, chosen from logits [1, V]. dtype: in which its probability is

@@ -11,7 +11,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.baselines._plain import written
+from engines.methods.baselines._plain import token_groups
 
 
 @method(
@@ -35,5 +35,5 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z = model.extend(fed, cache, last_only=True).logits  # [1, V]
         token = int(z[0].argmax())
         note = f"Read {len(fed)} tokens and wrote the first." if len(fed) > 1 else "One forward, one token."
-        edit = yield run.step(**written(len(ids), token, z), note=note)
+        edit = yield run.step(**token_groups(len(ids), token, z), note=note)
         ids = run.apply_edit(edit, [*ids, token], cache)

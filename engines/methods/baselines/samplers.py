@@ -152,7 +152,7 @@ def described(chances: torch.Tensor, rule: Cut, rank: int) -> tuple[dict[str, fl
     return facts, f"{many(rule.kept, 'token')} kept; the one drawn has rank {rank + 1:,}."
 
 
-Describe = Callable[[torch.Tensor, Cut, int], tuple[dict[str, float], str]]
+Describe = Callable[[Any, Cut, int], tuple[dict[str, float], str]]
 
 
 def sample(

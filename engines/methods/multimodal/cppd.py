@@ -21,7 +21,7 @@ from engines.kit import (
     method,
     token_probability,
 )
-from engines.methods.baselines._plain import written
+from engines.methods.baselines._plain import token_groups
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
 
 
@@ -103,7 +103,7 @@ def decode_by_letter(model: WordReaderLM, prompt: list[int], p: Params, run: Rec
         token, attention = int(z.argmax()), extended.attention
         assert attention is not None
         edit = yield run.step(
-            **written(len(ids), token, z),
+            **token_groups(len(ids), token, z),
             records={"sight": lambda: sight(pixels if fresh else None, attention[:, -1:])},
             note="One forward: the end mark." if token in model.eos_ids else "One forward, one letter.",
         )

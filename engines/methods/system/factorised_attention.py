@@ -36,7 +36,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.baselines._plain import chosen, written
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.system.afd.batch import Part, prefilled
 
 TWINS = ("mha", "gqa", "mla")
@@ -94,7 +94,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts = {"context": n, "copies": B, **figures(readers, n)}
         facts |= {f"agrees_{name}": float(int(y[0].argmax()) == token) for name, y in logits.items()}
         edit = yield run.step(
-            **written(n, token, z, p.temperature),
+            **token_groups(n, token, z, p.temperature),
             intervals=[bar for name, part in parts for bar in interval(name, part, run)],
             records={
                 "readers": Readers(

@@ -38,7 +38,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.baselines._plain import chosen, written
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.routing.read_me.experts import (
     HIT,
     LOOKAHEAD,
@@ -104,7 +104,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         token = chosen(z, p.temperature, run.rng)
         slots = shelf.serve(base, queued, names)
         edit = yield run.step(
-            **written(len(ids), token, z, p.temperature, torch.float32),
+            **token_groups(len(ids), token, z, p.temperature, torch.float32),
             choice=decision(G[-1], queued[-1], experts, names),
             routing=[everywhere(base, queued, L, len(names))] if run.detail != "none" else [],
             spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],

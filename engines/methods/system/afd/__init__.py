@@ -27,7 +27,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.baselines._plain import written
+from engines.methods.baselines._plain import token_groups
 from engines.methods.system.afd.batch import Batch, Part, catch_up, decode_rows, prefilled
 from engines.methods.system.afd.feeding import Elsewhere, Here
 
@@ -78,7 +78,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
                 facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
                 note += f" {facts['handed_over']:,} bytes sent to the other process and back."
             edit = yield run.step(
-                **written(n, token, z[:1], p.temperature),
+                **token_groups(n, token, z[:1], p.temperature),
                 branches=batch.branches(),
                 intervals=bars(parts, run),
                 facts=facts,

@@ -37,7 +37,7 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.baselines._plain import chosen, written
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.system.lean_attention.attention import Work, softmax_state
 from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
@@ -91,7 +91,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         token = chosen(z, p.temperature, run.rng)
         facts, lanes = describe(layers, p, run)
         edit = yield run.step(
-            **written(len(ids), token, z, p.temperature, torch.float32),
+            **token_groups(len(ids), token, z, p.temperature, torch.float32),
             records={"tiling": Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
             intervals=lanes,
             facts=facts,

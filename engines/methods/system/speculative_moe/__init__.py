@@ -40,7 +40,7 @@ from engines.kit import (
     pack_routing,
     part,
 )
-from engines.methods.baselines._plain import written
+from engines.methods.baselines._plain import token_groups
 from engines.methods.system.speculative_moe.exchanges import (
     Exchange,
     balanced_table,
@@ -100,7 +100,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         routed = [pack_routing(routings, range(base, base + len(rows)))]
         routed += [pack_placement(homes, layers, range(base, base + len(rows))), *placement]
         edit = yield run.step(
-            **written(len(ids), token, z),
+            **token_groups(len(ids), token, z),
             routing=[packed for packed in routed if packed],
             intervals=moved(ours, d),
             facts=facts,
