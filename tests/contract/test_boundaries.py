@@ -26,7 +26,7 @@ import engines
 from engines.methods import __main__ as command
 
 ROOT = Path(__file__).resolve().parents[2]
-DECLARING = {"method", "Int", "Float", "Bool", "Choice", "Text", "Code", "LaneInfo"}
+DECLARING = {"method", "drafting", "unmasking", "Int", "Float", "Bool", "Choice", "Text", "Code", "LaneInfo"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 METHODS = ROOT / "engines" / "methods"
 MAX_FUNCTION = 70  # lines

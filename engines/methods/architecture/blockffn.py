@@ -22,19 +22,17 @@ from engines.kit import (
     Routing,
     Steps,
     Taps,
-    max_new_tokens,
-    method,
     pack_routing,
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 32  # tokens of a draft
 
 
-@method(
+@drafting(
     "blockffn",
     title="BlockFFN",
     paper="arXiv:2507.08771",
@@ -42,16 +40,11 @@ MOST = 32  # tokens of a draft
     summary="Verifies copied drafts in one forward that reads only the experts which some token of the chunk uses.",
     needs={"target": "moe", "twin": "moe"},
     params=[
-        max_new_tokens(64),
         Int("draft_length", 8, 0, MOST, symbol="n", neutral=0, source="32"),
         Int("longest", 2, 1, 8),
-        temperature(),
     ],
     signature="experts",
-    emits=EMITS | {"routing", "spans"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals", "routing", "spans"},
     beside={"twin"},
     optional={"twin"},
 )

@@ -15,7 +15,6 @@ in; the twins read the same rows, and what that takes stands beside the run's to
 Letters: m slots of a token in a layer, K rows and columns of keys, c tokens of a chunk, L layers with memories."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -76,8 +75,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = model.unembed(x[-1:], predicts=len(ids))  # [1, V]
         token, at, chance = int(z[0].argmax()), [len(ids)], token_probability(z, z.argmax(-1))
         new, positions = text.add(read, base), range(base, base + len(rows))
-        together = text.chunk(p.chunk)
-        facts = {"new_slots": new, "union": together.union, "bytes_read": together.bytes_read}
+        union, size = text.chunk(p.chunk)
+        facts = {"new_slots": new, "union": union, "bytes_read": size + always}
         facts |= {"slot_bytes": model.memories[0].slot_bytes, "always_bytes": always}
         facts |= strength(read)
         lanes = {"confidence": (at, chance), "entropy": (at, entropy(z))}
@@ -114,14 +113,6 @@ def strength(read: list[SlotsRead]) -> dict[str, float]:
     }
 
 
-class Read(NamedTuple):
-    """Slots of a chunk of tokens: different ones, mean over the layers; bytes read, slots and what every forward
-    reads."""
-
-    union: float
-    bytes_read: int
-
-
 class Text:
     """The slots [L, m] that every position of the text read, of the pool."""
 
@@ -146,11 +137,11 @@ class Text:
         rows = np.stack(self.slots[start:]) if self.slots[start:] else np.zeros((0, len(self.memories), 0), int)
         return [set(rows[:, layer].ravel().tolist()) for layer in range(len(self.memories))]
 
-    def chunk(self, length: int) -> Read:
-        """The last so many positions, read together."""
+    def chunk(self, length: int) -> tuple[float, int]:
+        """Of the last so many positions together: different slots, mean over the layers, and their bytes."""
         used = self.used(max(0, len(self.slots) - length))
         size = sum(len(slots) * table.slot_bytes for slots, table in zip(used, self.memories, strict=True))
-        return Read(sum(map(len, used)) / len(used), size + sum(table.always_bytes for table in self.memories))
+        return sum(map(len, used)) / len(used), size
 
 
 class Beside:

@@ -8,11 +8,10 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
-    entropy,
     max_new_tokens,
     method,
-    token_probability,
 )
+from engines.methods.baselines._plain import token_groups
 
 
 @method(
@@ -29,25 +28,12 @@ from engines.kit import (
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Invariant after every step: the cache holds all ids but the last."""
-    ids = prompt
-    end = len(prompt) + p.max_new_tokens
+    ids, end = prompt, len(prompt) + p.max_new_tokens
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         fed = ids[cache.length :]
         z = model.extend(fed, cache, last_only=True).logits  # [1, V]
-        token, at = int(z[0].argmax()), [len(ids)]
-        chance = token_probability(z, z.argmax(-1))  # [1]
+        token = int(z[0].argmax())
         note = f"Read {len(fed)} tokens and wrote the first." if len(fed) > 1 else "One forward, one token."
-        ids = [*ids, token]
-        ids = run.apply_edit(
-            (
-                yield run.step(
-                    commits=(at, [token], "greedy", chance),
-                    scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
-                    candidates=lambda: (at, z),
-                    note=note,
-                )
-            ),
-            ids,
-            cache,
-        )
+        edit = yield run.step(**token_groups(len(ids), token, z), note=note)
+        ids = run.apply_edit(edit, [*ids, token], cache)

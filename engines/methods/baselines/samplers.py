@@ -146,11 +146,27 @@ class Cut:
     whole: float | None = None
 
 
+def described(chances: torch.Tensor, rule: Cut, rank: int) -> tuple[dict[str, float], str]:
+    """Facts and note of a step that drew this rank."""
+    facts = {"kept": rule.kept, "mass": float(chances[: rule.kept].sum()), "rank_sampled": rank + 1}
+    return facts, f"{many(rule.kept, 'token')} kept; the one drawn has rank {rank + 1:,}."
+
+
+Describe = Callable[[Any, Cut, int], tuple[dict[str, float], str]]
+
+
 def sample(
-    model: CausalLM, prompt: list[int], p: Params, run: Recorder, cut: Callable[[torch.Tensor], Cut], own: str = ""
+    model: CausalLM,
+    prompt: list[int],
+    p: Params,
+    run: Recorder,
+    cut: Callable[[torch.Tensor], Cut],
+    describe: Describe = described,
+    own: str = "",
 ) -> Steps:
-    """Plain sampling behind a rule. cut: what it does with the ranked probabilities [n]; own: which of the samplers
-    that are counted beside it is this one. Invariant after every step: the cache holds all ids but the last."""
+    """Plain sampling behind a rule. cut: what it does with the ranked probabilities [n]; describe: facts and note of a
+    step, from these, the cut and the rank drawn; own: which of the samplers that are counted beside it is this one.
+    Invariant after every step: the cache holds all ids but the last."""
     ids, end = prompt, len(prompt) + p.max_new_tokens
     cache = model.new_cache(end)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
@@ -160,6 +176,7 @@ def sample(
         rank = draw(chances[: rule.kept], run.rng)
         token, at = int(order[rank]), [len(ids)]
         T, others = p.temperature or 1.0, common_samplers(chances)
+        facts, note = describe(chances, rule, rank)
         edit = yield run.step(
             commits=(at, [token], "sampled", [float(chances[rank])]),
             scores=lambda: {
@@ -183,8 +200,8 @@ def sample(
                     others={name: n for name, n in others.items() if not own or not name.startswith(own)},
                 )
             },
-            facts={"kept": rule.kept, "mass": float(chances[: rule.kept].sum()), "rank_sampled": rank + 1},
-            note=f"{many(rule.kept, 'token')} kept; the one drawn has rank {rank + 1:,}.",
+            facts=facts,
+            note=note,
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
 

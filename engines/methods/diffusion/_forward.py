@@ -18,9 +18,12 @@ older than its forward.
 An edit can change a position that is not fed. Its keys and values are then those of another token, so the whole board
 is fed again. Where a board is cut, what stood behind the cut is forgotten, and what is left stays as old as it was."""
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Span, Tensor
+from engines.core.method import Decode, Method
+from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Param, Span, Tensor, max_new_tokens, method
 
 CACHE = Choice(
     "cache",
@@ -30,6 +33,20 @@ CACHE = Choice(
     "start: as many forwards, fewer tokens.",
     source="arXiv:2505.22618",
 )
+
+
+def unmasking(
+    slug: str, *, params: Sequence[Param], emits: Collection[str] = (), **declared: Any
+) -> Callable[[Decode], Method]:
+    """`method` for one that fills the masks of a board. params: behind the length of the answer; emits: beside what all
+    of them do."""
+    return method(
+        slug,
+        needs="masked",
+        params=[max_new_tokens(), *params],
+        emits={"commits", "scores", "candidates", "spans", "note", *emits},
+        **declared,
+    )
 
 
 def some(n: int, masks: int) -> str:

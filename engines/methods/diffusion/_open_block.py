@@ -94,6 +94,11 @@ def propose(z: Tensor, temperature: float, top_k: int, top_p: float, rng: Genera
     return tokens[:, 0], q.gather(-1, tokens)[:, 0]
 
 
+def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
+    """Whether an end mark stands in these tokens [n] of the answer."""
+    return any(token in eos_ids for token in answer.tolist())
+
+
 def enough(confidence: Tensor, threshold: float, quota: int) -> tuple[Tensor, list[str]]:
     """All of confidence [m] above the threshold if they are at least `quota`, else the `quota` best: indices by falling
     confidence, and why each is written."""

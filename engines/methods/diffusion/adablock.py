@@ -35,11 +35,10 @@ from engines.kit import (
     gumbel_argmax,
     many,
     mask_positions,
-    max_new_tokens,
-    method,
     slider,
     token_probability,
 )
+from engines.methods.diffusion._forward import unmasking
 
 
 def check(p: Params) -> None:
@@ -83,15 +82,13 @@ class Boundary(Record):
         }
 
 
-@method(
+@unmasking(
     "adablock",
     title="AdaBlock-dLLM",
     paper="arXiv:2509.26432",
     code="https://github.com/lgxi24/AdaBlock-dLLM",
     summary="Blocks end where the model already sees the end of a line, instead of after a fixed number of tokens.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b0", source="32 official"),
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", source="official"),
         Float("delimiter_threshold", 0.3, 0.0, 1.01, symbol="τ_D", neutral=1.01, source="0.3 for LLaDA, 0.5 for Dream"),
@@ -100,7 +97,7 @@ class Boundary(Record):
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
     ],
     signature="boundary",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     records={"boundary": Boundary},
     lanes={"confidence": "probability", "entropy": "nats"},
     baseline="threshold",

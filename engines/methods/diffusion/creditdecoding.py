@@ -35,12 +35,11 @@ from engines.kit import (
     gumbel_argmax,
     many,
     mask_positions,
-    max_new_tokens,
-    method,
     slider,
     token_probability,
     torch,
 )
+from engines.methods.diffusion._forward import unmasking
 
 
 class Earned(Record):
@@ -76,15 +75,13 @@ class Credits(Record):
         }
 
 
-@method(
+@unmasking(
     "creditdecoding",
     title="CreditDecoding",
     paper="arXiv:2510.06133",
     code="https://github.com/inclusionAI/dInfer",
     summary="A threshold decoder that remembers: steady guesses earn credit and cross the threshold earlier.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", source="32 in dInfer"),
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", source="dInfer tests"),
         Float("slack", 1e-5, 0.0, 1.0, step=1e-5, source="dInfer"),
@@ -96,7 +93,7 @@ class Credits(Record):
         Bool("early_stop", True),
     ],
     signature="credits",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     records={"credits": Credits},
     lanes={"confidence": "probability", "fused": "probability", "credit": "nats"},
     baseline="threshold",

@@ -26,30 +26,25 @@ from engines.kit import (
     entropy,
     gumbel_argmax,
     mask_positions,
-    max_new_tokens,
-    method,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import some
+from engines.methods.diffusion._forward import some, unmasking
 
 
-@method(
+@unmasking(
     "dparallel",
     title="dParallel rule",
     paper="arXiv:2509.26488",
     code="https://github.com/czg1225/dParallel",
     summary="Writes all masks of the block whose entropy is low enough, and always the lowest; made for models that "
     "were trained to be confident early.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts"),
         Float("threshold", 0.5, -0.01, 12.0, symbol="τ", source="0.5; 0.45 for MBPP and Dream"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05),
     ],
     signature="overview",
-    emits={"commits", "scores", "candidates", "spans", "note"},
     lanes={"entropy": "nats", "confidence": "probability"},
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

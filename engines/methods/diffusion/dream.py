@@ -28,14 +28,12 @@ from engines.kit import (
     Tensor,
     many,
     mask_positions,
-    max_new_tokens,
-    method,
     on_board,
     require_divisor,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import CACHE, Distributions, Forward
+from engines.methods.diffusion._forward import CACHE, Distributions, Forward, unmasking
 from engines.methods.diffusion._orders import (
     ALG_TEMP,
     BEST,
@@ -68,16 +66,14 @@ def check(p: Params) -> None:
         require_divisor("the number of blocks", p.max_new_tokens // p.block_length, "steps", p.steps)
 
 
-@method(
+@unmasking(
     "dream",
     title="Dream",
     paper="arXiv:2508.15487",
     code="https://github.com/DreamLM/Dream",
     summary="A time schedule says how many masks are freed at each step, an order says which: random, most probable, "
     "largest margin or lowest entropy.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         STEPS,
         BLOCK,
         Choice(
@@ -93,7 +89,7 @@ def check(p: Params) -> None:
         CACHE,
     ],
     signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     lanes={
         "confidence": "probability",
         "margin": MARGIN,

@@ -21,14 +21,12 @@ from engines.kit import (
     Steps,
     many,
     mask_positions,
-    max_new_tokens,
-    method,
     on_board,
     require_divisor,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import CACHE, Forward
+from engines.methods.diffusion._forward import CACHE, Forward, unmasking
 from engines.methods.diffusion._orders import (
     TEMPERATURE,
     TOP_K,
@@ -45,16 +43,14 @@ def check_shares(p: Params) -> None:
     check(p)
 
 
-@method(
+@unmasking(
     "dream-threshold",
     title="Dream with Fast-dLLM threshold",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Dream with an equal share of tokens per step, of which only the confident ones and the best are kept; "
     "the others wait for the next step.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("steps", 12, 1, 1024, symbol="S"),
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", source="0.9 in the scripts"),
         BLOCK,
@@ -64,7 +60,7 @@ def check_shares(p: Params) -> None:
         CACHE,
     ],
     signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     lanes={"confidence": "probability"},
     check=check_shares,
 )

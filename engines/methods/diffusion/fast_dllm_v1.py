@@ -26,35 +26,30 @@ from engines.kit import (
     entropy,
     gumbel_argmax,
     mask_positions,
-    max_new_tokens,
-    method,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import CACHE, Forward, some
+from engines.methods.diffusion._forward import CACHE, Forward, some, unmasking
 
 LANES = {"confidence": "probability", "entropy": "nats"}
 BLOCK = Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts")
 TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
 
 
-@method(
+@unmasking(
     "threshold",
     title="Fast-dLLM threshold",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="Every forward writes all masks of the block whose confidence reaches the threshold, and always the best "
     "one.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         BLOCK,
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", neutral=1.01),
         TEMPERATURE,
         CACHE,
     ],
     signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "note"},
     lanes=LANES,
     baseline="llada",
     curve=("threshold", (0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
@@ -64,23 +59,20 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     return parallel(model, prompt, p, run, lambda conf: above_threshold(conf, p.threshold), lambda: p.threshold)
 
 
-@method(
+@unmasking(
     "factor",
     title="Fast-dLLM factor",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
     summary="The more masks are confident together, the more are written: the n-th best needs a confidence of 1 - f "
     "/ (n + 1).",
-    needs="masked",
     params=[
-        max_new_tokens(),
         BLOCK,
         Float("factor", 1.0, 0.0, 4.0, step=0.05, symbol="f"),
         TEMPERATURE,
         CACHE,
     ],
     signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "note"},
     lanes=LANES,
     baseline="llada",
 )

@@ -36,10 +36,9 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
-    torch,
-    within_mass,
 )
 from engines.methods.diffusion._forward import some
+from engines.methods.diffusion._open_block import ended, propose
 
 TOP_P = 0.95  # official, where a temperature is set
 
@@ -74,7 +73,7 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
     x = run.canvas(-(-(P + p.max_new_tokens) // B) * B - P, model.record.device)  # [L], whole blocks
     cache = model.new_cache(len(x))
     whole_since = -1  # the open block's start, once it was fed as a whole
-    while len(masks := mask_positions(x, model.mask_id)) and not ended(x, P, int(masks[0]), model.eos_ids):
+    while len(masks := mask_positions(x, model.mask_id)) and not ended(x[P : int(masks[0])], model.eos_ids):  # 3a
         first = int(masks[0])
         start = first // B * B
         if model.shift and first == start and 0 < start <= cache.length:
@@ -99,7 +98,7 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
 def stored(run: Recorder, x: Tensor, z: Tensor, done: tuple[int, int], free: int | None, p: Params) -> Step:
     """Steps 1 and 4: finished blocks [start, end) went into the cache; `free` is the next block's first position, where
     it is open. Writes into x."""
-    proposals, chance = propose(z, p, run)
+    proposals, chance = propose(z, p.temperature, 0, TOP_P, run.rng)
     if free is not None:
         x[free] = proposals[0]
     what = "The prompt's complete blocks are stored" if done[0] < run.prompt_length else "The finished block is stored"
@@ -128,7 +127,7 @@ def denoised(
     one. Writes into x."""
     seen = masks[(masks >= fed[0]) & (masks < fed[1])]  # [m]
     rows = z[seen - fed[0]]  # [m, V]
-    proposals, chance = propose(rows, p, run)
+    proposals, chance = propose(rows, p.temperature, 0, TOP_P, run.rng)
     inside = int((seen < sub[1]).sum())  # masks are rising, and none stands before the sub-block
     order = chance[:inside].argsort(descending=True, stable=True)
     best = order[: max(1, int((chance[:inside] > p.threshold).sum()))]
@@ -157,19 +156,3 @@ def denoised(
         note=f"{some(len(chosen), inside)} of the sub-block {'is' if len(chosen) == 1 else 'are'} written; "
         f"{'only the sub-block' if part else 'the whole block'} was fed.",
     )
-
-
-def propose(z: Tensor, p: Params, run: Recorder) -> tuple[Tensor, Tensor]:
-    """Steps 3d and 5: tokens [n] and their probabilities [n] from logits [n, V]; drawn from the top-p distribution at a
-    temperature, which also gives p then."""
-    if p.temperature == 0:
-        chance, tokens = z.softmax(-1).max(-1)
-        return tokens, chance
-    distribution = within_mass(z / p.temperature, TOP_P).softmax(-1)
-    tokens = torch.multinomial(distribution.cpu(), 1, generator=run.rng).to(z.device)
-    return tokens[:, 0], distribution.gather(-1, tokens)[:, 0]
-
-
-def ended(x: Tensor, start: int, first_mask: int, eos_ids: frozenset[int]) -> bool:
-    """Step 3a: whether an end mark stands in the answer with everything before it known."""
-    return any(token in eos_ids for token in x[start:first_mask].tolist())

@@ -22,15 +22,13 @@ from engines.kit import (
     entropy,
     gumbel_argmax,
     mask_positions,
-    max_new_tokens,
-    method,
     on_board,
     require_divisor,
     token_probability,
     torch,
     transfer_schedule,
 )
-from engines.methods.diffusion._forward import CACHE, Distributions, Forward, some
+from engines.methods.diffusion._forward import CACHE, Distributions, Forward, some, unmasking
 
 
 def check_schedule(p: Params) -> None:
@@ -48,16 +46,14 @@ def check(p: Params) -> None:
         )
 
 
-@method(
+@unmasking(
     "llada",
     title="LLaDA base",
     paper="arXiv:2502.09992",
     code="https://github.com/ML-GSAI/LLaDA",
     summary="Masked diffusion with a fixed schedule: every forward keeps the planned number of most confident (or "
     "random) proposals.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts"),
         Int("steps", 0, 0, 1024, symbol="S"),
         Choice("remasking", "low_confidence", ["low_confidence", "random"]),
@@ -66,7 +62,6 @@ def check(p: Params) -> None:
         CACHE,
     ],
     signature="bars",
-    emits={"commits", "scores", "candidates", "spans", "note"},
     lanes={"confidence": "probability", "entropy": "nats", "order": "score"},
     check=check,
 )

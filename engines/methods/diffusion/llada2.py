@@ -28,7 +28,7 @@ from engines.kit import (
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
-from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, OpenBlock, enough, propose
+from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, OpenBlock, ended, enough, propose
 
 
 @method(
@@ -92,8 +92,3 @@ def fill(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: Par
         note=f"{some(len(chosen), len(masks))} in the block {'is' if len(chosen) == 1 else 'are'} written"
         + (f": {sure} above the threshold." if sure >= quota else f": {quota} must be, {sure} above the threshold."),
     )
-
-
-def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
-    """Whether an end mark stands in the answer so far, [n]."""
-    return any(token in eos_ids for token in answer.tolist())

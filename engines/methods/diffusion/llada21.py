@@ -15,22 +15,30 @@ any more; an end mark ends at once. We depart in: the mask token is never propos
 masked again; finished blocks are stored by a forward of their own; what the last block holds past `max_new_tokens`
 stays in the answer.
 
+The same rule edits a board that is seen as a whole, for models like LLaDA and Dream. The paper does not mean this for
+them: they saw right tokens only and were never trained to replace one. There a forward sees the masks of later blocks,
+too, and nothing is stored.
+
 Letters: B positions of a block, V vocabulary."""
 
 from engines.kit import (
     BlockMaskedLM,
     Bool,
     Int,
+    MaskedLM,
     Params,
     Recorder,
+    Span,
     Steps,
-    Tensor,
+    block_of,
+    mask_positions,
     max_new_tokens,
     method,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
-from engines.methods.diffusion._open_block import OpenBlock
+from engines.methods.diffusion._forward import unmasking
+from engines.methods.diffusion._open_block import OpenBlock, ended
 
 
 @method(
@@ -76,11 +84,42 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
             a, made, post = min(a, min(touched) // B * B), 0, 0
         elif done:
             a, made, post = a + B, 0, 0
-        if p.eos_early_stop and (done or p.steps) and over(x, P, model):
+        masks = mask_positions(x, model.mask_id)
+        if p.eos_early_stop and (done or p.steps) and ended(x[P : masks[0] if len(masks) else None], model.eos_ids):
             return
 
 
-def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
-    """Whether an end mark stands in the answer with everything before it written. x [L]."""
-    answer = x[P:].tolist()
-    return any(t in model.eos_ids for t in answer[: answer.index(model.mask_id) if model.mask_id in answer else None])
+@unmasking(
+    "token-editing",
+    title="Token editing",
+    paper="arXiv:2602.08676",
+    code="https://github.com/inclusionAI/LLaDA2.X",
+    summary="LLaDA2.1's rule on a board that is seen as a whole: one forward writes masks and replaces written tokens.",
+    params=[Int("block_length", 16, 1, 1024, symbol="B"), *PARAMS],
+    signature="edits",
+    emits=EMITS,
+    records={"edits": Edits},
+    lanes=LANES_TOO,
+    baseline="threshold",
+)
+def decode_whole_board(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One step per forward, of the whole board. Blocks of `block_length` are counted from the prompt's end."""
+    end = len(prompt) + p.max_new_tokens
+    x = run.canvas(p.max_new_tokens, model.record.device)  # [L]
+    past, post = Past(x, model.mask_id), 0
+    at = past.start  # a position of the open block
+    while at < end:
+        a, b = block_of(at, len(prompt), p.block_length, end)
+        filled = bool((x[a:b] != model.mask_id).all())
+        if filled and post == p.max_post_steps:
+            at, post = b, 0
+            continue
+        step, edits = forward(run, x, model(x)[a:b], (a, b), [Span("block", a, b)], past, p.num_to_transfer, p)
+        post += filled
+        edit = yield step
+        x = run.apply_edit(edit, x)
+        past.see(x, edit)
+        if edit and (touched := [*edit.force, *edit.remask]):
+            at, post = min(a, *touched), 0
+        elif filled and not edits:
+            at, post = b, 0

@@ -36,12 +36,11 @@ from engines.kit import (
     gumbel_argmax,
     many,
     mask_positions,
-    max_new_tokens,
-    method,
     slider,
     token_probability,
     torch,
 )
+from engines.methods.diffusion._forward import unmasking
 
 
 class Leaps(Record):
@@ -72,15 +71,13 @@ class Leaps(Record):
         return {"radius": Stops.over(slider(0, 16, 1, self.radius), reached)} if self.at else {}
 
 
-@method(
+@unmasking(
     "localleap",
     title="LocalLeap",
     paper="arXiv:2510.07081",
     code="https://github.com/friedrichor/LocalLeap",
     summary="Very confident tokens are anchors: within a few positions of one, a lower threshold is enough.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ_hi", source="official"),
         Float("relaxed_threshold", 0.75, 0.0, 1.01, symbol="θ_lo", neutral=1.01, source="official"),
@@ -89,7 +86,7 @@ class Leaps(Record):
         Bool("early_stop", False, source="off in the official signature"),
     ],
     signature="leaps",
-    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    emits={"facts"},
     records={"leaps": Leaps},
     lanes={"confidence": "probability", "threshold": "probability", "distance": "count", "entropy": "nats"},
     baseline="threshold",

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from engines.kit import Tensor, top_ids, torch
-from engines.methods.speculative._turn import Turn
+from engines.kit import Int, Params, Tensor, top_ids, torch
+from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
@@ -24,13 +24,21 @@ Fan = tuple[list[list[int]], list[list[float]]]  # guesses of each row, best fir
 Pool = tuple[list[int], list[int], list[float]]  # tokens, parents, scores of rows, row 0 the root
 Fanning = Callable[[Sequence[int], Sequence[int], Sequence[int]], Fan]  # rows, tokens and parents of the tree -> Fan
 
+MOST = 63  # guesses that are verified
+TREE = [
+    Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
+    Int("depth", 3, 0, 7, source="7 in the code"),
+    Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
+]
+
 
 class Drafter:
     """A drafter and the target's states of the text, S [T, D] with room behind them. known: how many there are, from
-    the first token on; rows: those that went through it in this turn."""
+    the first token on; rows: those that went through it in this turn, text_rows those of them with the target's
+    states."""
 
     def __init__(self, rows: Rows) -> None:
-        self.source, self.T, self.rows, self.known = rows, 0, 0, 0
+        self.source, self.T, self.rows, self.text_rows, self.known = rows, 0, 0, 0, 0
         self.S: Tensor | None = None
 
     def ready(self, ids: Sequence[int]) -> bool:
@@ -48,13 +56,23 @@ class Drafter:
             self.S = room
         self.S[self.known : end], self.known = states, end
 
+    def tree(self, target: Target, ids: Sequence[int], p: Params) -> Draft:
+        """EAGLE-2's tree below the text; none where a state is missing, or there is no room for one."""
+        deepest = min(target.deepest(ids), p.depth + 1)
+        if not (self.ready(ids) and p.nodes and deepest > 0):
+            return Draft(ids[-1])
+        self.read(ids, p.top_k)
+        return grown(self.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
+
     def read(self, ids: Sequence[int], k: int) -> None:
         """Read what is new of the text: row t is the token t + 1 with the state at t. A tree below `ids` may follow,
         with k guesses of each node."""
         assert self.S is not None
         begin, self.end, self.k, self.T = self.source.length, len(ids), k, self.known
-        self.F = self.source.read(ids[begin + 1 :], self.S[begin : self.T])[-1:]  # [1, d]: at the root
-        self.rows, self.features = self.T - begin, {0: self.F[0]}
+        F = self.source.read(ids[begin + 1 :], self.S[begin : self.T])
+        self.F = F[-1:]  # [1, d]: at the root
+        self.rows = self.text_rows = len(F)
+        self.features = {0: self.F[0]}
         self.lines: dict[int, list[int]] = {0: []}  # row of the tree -> places of it and its ancestors
 
     def fan(self, rows: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> Fan:
@@ -79,7 +97,7 @@ class Drafter:
 
     def forget(self, length: int) -> None:
         """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""
-        self.known, self.rows = min(self.known, length), 0
+        self.known, self.rows, self.text_rows = min(self.known, length), 0, 0
         self.source.crop(max(0, min(length - 1, self.T)))
 
 

@@ -1,18 +1,49 @@
-"""Draft trees of fixed shape whose nodes are filled with the ranked guesses of heads, one head per depth.
+"""What heads rank, and draft trees of fixed shape whose nodes are filled with these guesses, one head per depth.
 
 A path is a tuple of ranks: (0, 2) is the third guess of the second head below the first guess of the first. Medusa
 (2401.10774, sections 2.1.2 and 2.3.3: the sparse tree from measured accuracies) and PPD (2405.18628) use them;
 children of different parents at one depth share their candidates.
 
-Letters: a[d][r] the measured chance that guess r of head d is right, n nodes without the root."""
+Letters: a[d][r] the measured chance that guess r of head d is right, n nodes without the root or rows, v tokens of
+the draft vocabulary."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from typing import Any
 
-from engines.kit import GuessSource
-from engines.methods.heads._rankings import Ranking
+from engines.kit import GuessSource, Probability, Record, Tensor, TokenId, top_ids
 from engines.methods.speculative._verify import Draft
+
+RANKS = 10  # guesses of each head
+ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
+
+
+class Ranking(Record):
+    """The first choices of a head, the likeliest first."""
+
+    tokens: list[TokenId]
+    chances: list[Probability]
+
+    def rounded(self, most: int = RANKS) -> Ranking:
+        """The first of them, with chances of five significant figures, as they are recorded."""
+        return Ranking(self.tokens[:most], [float(f"{chance:.5g}") for chance in self.chances[:most]])
+
+
+def vocabulary_of(part: Any, device: str) -> Tensor | None:
+    """The tokens [v] that the columns of a part's logits are; None for all."""
+    vocabulary = part.tensors.get("vocabulary")
+    return None if vocabulary is None else vocabulary.long().to(device)
+
+
+def rankings_of(z: Tensor, vocabulary: Tensor | None) -> list[Ranking]:
+    """The rankings of logits [n, v], a row each. vocabulary [v]: the tokens that the columns are, by default all."""
+    best = top_ids(z, RANKS)
+    tokens = best if vocabulary is None else vocabulary[best]
+    return [Ranking(*row) for row in zip(tokens.tolist(), z.softmax(-1).gather(-1, best).tolist(), strict=True)]
+
 
 Path = tuple[int, ...]
 

@@ -25,13 +25,11 @@ from engines.kit import (
     Steps,
     Tensor,
     TokenId,
-    max_new_tokens,
-    method,
     part,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 32
@@ -49,7 +47,7 @@ class MaskBlock(Record):
     chances: list[list[Probability]] = []  # of the same shape
 
 
-@method(
+@drafting(
     "dflash",
     title="DFlash",
     paper="arXiv:2602.06036",
@@ -57,16 +55,10 @@ class MaskBlock(Record):
     summary="A small network fills a block of masks in one pass, reading states of several layers of the model.",
     needs={"target": "layered", "drafter": part("dflash-layers", "dflash-block")},
     params=[
-        max_new_tokens(64),
         Int("block", 0, 0, MOST, neutral=1, symbol="b", source="16 in most published drafters"),
-        temperature(),
     ],
     signature="maskblock",
-    emits=EMITS - {"intervals"},
     records={"maskblock": MaskBlock},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the states of the text but its last token (the first, and after a person's change) reads the text

@@ -18,21 +18,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
-from engines.methods.heads._rankings import vocabulary_of
-from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
-from engines.methods.speculative._verify import Draft
+from engines.kit import Params, Recorder, Roles, Steps, Tensor, part
+from engines.methods.heads._rows import MOST, TREE, Drafter
+from engines.methods.heads._template import vocabulary_of
+from engines.methods.speculative._turn import Target, drafting
 from engines.models.drafters.rows import Published, Rows
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from engines.models.networks.eagle_layer import EagleLayer
 
-MOST = 63
 
-
-@method(
+@drafting(
     "eagle",
     title="EAGLE",
     paper="arXiv:2401.15077",
@@ -40,18 +37,8 @@ MOST = 63
     summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "
     "tree.",
     needs={"target": "layered", "layer": part("eagle-layer", "eagle-2")},
-    params=[
-        max_new_tokens(64),
-        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
-        Int("depth", 3, 0, 7, source="7 in the code"),
-        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
-        temperature(),
-    ],
+    params=TREE,
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the true hidden states of the text but its last token (the first, and after a person's change)
@@ -59,11 +46,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, drafter = models.target, Drafter(rows_of(models.target, models.layer))
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
-        deepest = min(target.deepest(ids), p.depth + 1)
-        if ready and p.nodes and deepest > 0:
-            drafter.read(ids, p.top_k)
-            draft = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
+        ready, draft = drafter.ready(ids), drafter.tree(target, ids, p)
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."

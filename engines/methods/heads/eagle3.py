@@ -18,13 +18,10 @@ Letters: l, m, h states of three layers, g what fc makes of them, a outputs of t
 
 from functools import partial
 
-from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, max_new_tokens, method, part, torch
-from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
-from engines.methods.speculative._verify import Draft
+from engines.kit import Params, Record, Recorder, Roles, Steps, TokenId, part, torch
+from engines.methods.heads._rows import MOST, TREE, Drafter
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.models.drafters.rows import Published
-
-MOST = 63
 
 
 class Fused(Record):
@@ -40,7 +37,7 @@ class Fused(Record):
     outside: list[TokenId] = []  # what was written and is not among the former
 
 
-@method(
+@drafting(
     "eagle3",
     title="EAGLE-3",
     paper="arXiv:2503.01840",
@@ -48,19 +45,9 @@ class Fused(Record):
     summary="One layer reads three of the model's layers, learned to guess from its own outputs, and guesses the "
     "tokens of a small vocabulary.",
     needs={"target": "layered", "layer": part("eagle3-layer", "eagle-3")},
-    params=[
-        max_new_tokens(64),
-        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
-        Int("depth", 3, 0, 7, source="7 in the code"),
-        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
-        temperature(),
-    ],
+    params=TREE,
     signature="fused",
-    emits=EMITS - {"intervals"},
     records={"fused": Fused},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the states of the text but its last token (the first, and after a person's change) reads the text
@@ -68,37 +55,33 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, drafter = models.target, Drafter(Published(models.layer))
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
-        draft, fused = Draft(ids[-1], "draft"), 0
-        deepest = min(target.deepest(ids), p.depth + 1)
-        if (ready := drafter.ready(ids)) and p.nodes and deepest > 0:
-            drafter.read(ids, p.top_k)  # the text's new rows, each with its g
-            fused = drafter.rows
-            draft = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes)  # from here on with a
+        # The text's new rows are read with their g, those of the tree with a.
+        ready, draft = drafter.ready(ids), drafter.tree(target, ids, p)
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **iteration.groups(),
             facts=iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths())),
-            records={"fused": partial(came_from, models, iteration, fused, drafter.rows)} if fused else {},
+            records={"fused": partial(came_from, models, iteration, drafter)} if drafter.rows else {},
             note=iteration.note() + size,
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 
-def came_from(models: Roles, iteration: Turn, fused: int, rows: int) -> Fused:
-    """The record of a turn that drafted: `fused` rows of text, of all `rows` that went through the layer."""
-    drafter, n, known = models.layer.drafter, models.target.num_layers, models.layer.drafter.vocabulary
-    known = torch.arange(drafter.vocab_size) if known is None else known.cpu()
+def came_from(models: Roles, iteration: Turn, drafter: Drafter) -> Fused:
+    """The record of a turn that drafted."""
+    layer, n, known = models.layer.drafter, models.target.num_layers, models.layer.drafter.vocabulary
+    known = torch.arange(layer.vocab_size) if known is None else known.cpu()
     gained = torch.tensor(iteration.gained)
     return Fused(
-        reads=[i if 0 <= i < n else n for i in drafter.reads],
+        reads=[i if 0 <= i < n else n for i in layer.reads],
         layers=n,
         state=iteration.before[-2],
-        fused=fused,
-        fed_back=rows - fused,
+        fused=drafter.text_rows,
+        fed_back=drafter.rows - drafter.text_rows,
         can_say=len(known),
-        of=drafter.vocab_size,
+        of=layer.vocab_size,
         outside=gained[~torch.isin(gained, known)].tolist(),
     )

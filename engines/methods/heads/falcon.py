@@ -31,15 +31,12 @@ from engines.kit import (
     Tensor,
     UserError,
     many,
-    max_new_tokens,
-    method,
     part,
     top_ids,
     torch,
 )
-from engines.methods.heads._rankings import RANKS, vocabulary_of
-from engines.methods.heads._template import Path, likeliest, parents_of, ranks_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.heads._template import RANKS, Path, likeliest, parents_of, ranks_of, vocabulary_of
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
@@ -50,7 +47,7 @@ if TYPE_CHECKING:
 MOST = 63  # guesses that are verified
 
 
-@method(
+@drafting(
     "falcon",
     title="Falcon",
     paper="arXiv:2412.12639",
@@ -58,18 +55,12 @@ MOST = 63  # guesses that are verified
     summary="A layer predicts a block of tokens in each pass, and its draft tree grows in groups of levels.",
     needs={"target": "layered", "layer": part("falcon-layer")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, MOST, neutral=0, source="75 to 166 in the code"),
         Int("k", 2, 1, 2, symbol="k", source="2"),
         Int("m", 2, 1, 4, symbol="m", source="4"),
         Bool("glancing", True),
-        temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """H holds the true hidden states of the text but its last token; a turn without all of them (the first, and after a

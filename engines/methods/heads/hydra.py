@@ -15,16 +15,23 @@ Letters: K heads, a[d][r] the measured chance that guess r of head d is right be
 from collections.abc import Sequence
 from typing import Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part
-from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
+from engines.methods.heads._template import (
+    ASSUMED,
+    Path,
+    Ranking,
+    by_depth,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
-ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
-
-@method(
+@drafting(
     "hydra",
     title="Hydra",
     paper="arXiv:2402.05109",
@@ -32,16 +39,10 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
     summary="Medusa's heads, but each also reads the tokens guessed before it, so that every path fits together.",
     needs={"target": "layered", "heads": part("hydra-heads", "hydra-heads")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
         Int("K", 3, 1, 5, symbol="K", source="4"),
-        temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """h is the hidden state that spoke the newest token, so a turn without one (the first, and after a person's change)

@@ -29,13 +29,11 @@ from engines.kit import (
     Steps,
     Stops,
     many,
-    max_new_tokens,
-    method,
     part,
     slider,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Target, Turn, propose, temperature
+from engines.methods.speculative._turn import VERBS, Target, Turn, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
@@ -62,7 +60,7 @@ class EarlyExit(Record):
         return {"eta": Stops.over(slider(0, 1, 0.01, self.eta), drafted)}
 
 
-@method(
+@drafting(
     "kangaroo",
     title="Kangaroo",
     paper="arXiv:2404.18911",
@@ -71,18 +69,13 @@ class EarlyExit(Record):
     "other layers verify.",
     needs={"target": "layered", "adapter": part("exit-adapters")},
     params=[
-        max_new_tokens(64),
         Int("exit_layer", 2, 1, 80, symbol="l", source="2 of 32 layers"),
         Float("eta", 0.6, 0.0, 1.05, step=0.05, symbol="η", source="0.6 in the README's run"),
         Int("gamma", 6, 0, MOST, symbol="γ", neutral=0, source="6 in the code"),
-        temperature(),
     ],
     signature="earlyexit",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"early_exit": EarlyExit},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step. Before each round every layer and the adapter hold all ids but the last."""

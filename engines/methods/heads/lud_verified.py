@@ -26,19 +26,17 @@ from engines.kit import (
     Steps,
     Tensor,
     many,
-    max_new_tokens,
-    method,
     part,
 )
 from engines.methods.heads.lud import check_window, forward
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
     from engines.models.networks.lora import LoRA
 
 
-@method(
+@drafting(
     "lud-verified",
     title="LUD with verification (ours)",
     own="our extension of LUD",
@@ -46,16 +44,10 @@ if TYPE_CHECKING:
     summary="The units that tuned pads predict are drafts: the next forward verifies them; the text is the model's.",
     needs={"target": "layered", "units": part("lexical-units")},
     params=[
-        max_new_tokens(64),
         Int("k", 4, 1, 16, symbol="k", neutral=1, source="ours"),
         Float("beta", 0.5, 0.0, 1.05, step=0.05, symbol="β", neutral=1.05, source="ours"),
-        temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. unit: the tokens that the pads behind the last token kept foresee, with their confidence;

@@ -26,20 +26,23 @@ from engines.kit import (
     Tensor,
     distribution,
     draw,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.heads._rankings import RANKS, rankings_of, vocabulary_of
-from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.heads._template import (
+    ASSUMED,
+    laid,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
+from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 
-ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
-
-@method(
+@drafting(
     "medusa",
     title="Medusa",
     paper="arXiv:2401.10774",
@@ -47,7 +50,6 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
     summary="Small heads on the model's last hidden state guess the tokens after the next; one forward checks a tree.",
     needs={"target": "layered", "heads": part("medusa-heads", "medusa-heads")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
         Int("K", 3, 1, 5, symbol="K", source="3 to 5"),
         temperature(help=""),
@@ -56,9 +58,6 @@ ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of 
         Float("delta", 0.3, 0.05, 1.0, step=0.05, symbol="δ"),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
     lossless=[{"acceptance": "exact"}, {"temperature": 0.0}],
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

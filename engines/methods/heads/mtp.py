@@ -23,12 +23,10 @@ from engines.kit import (
     Roles,
     Steps,
     TokenId,
-    max_new_tokens,
-    method,
     part,
 )
 from engines.methods.heads._rows import Drafter, grown
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -45,7 +43,7 @@ class Unrolled(Record):
     chances: list[Probability]
 
 
-@method(
+@drafting(
     "mtp",
     title="MTP layer",
     own="one layer run k times, as engines do",
@@ -55,16 +53,10 @@ class Unrolled(Record):
     "state.",
     needs={"target": "layered", "layer": part("mtp-layer", "mtp-layer")},
     params=[
-        max_new_tokens(64),
         Int("k", 3, 0, MOST, symbol="k", neutral=0, source="1 in the paper"),
-        temperature(),
     ],
     signature="unrolled",
-    emits=EMITS - {"intervals"},
     records={"unrolled": Unrolled},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """h stands for every token of the text but the newest, so a turn without them (the first, and after a person's
@@ -75,13 +67,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         draft, ready = Draft(ids[-1], "draft"), drafter.ready(ids)
         k = min(p.k, target.deepest(ids))
-        rows = 0
         if ready and k > 0:
             drafter.read(ids, 1)  # run 1: [norm(e); norm(h)] of what is new of the text
-            rows = drafter.rows
             draft = grown(drafter.fan, ids[-1], 1, k - 1, k)  # runs 2 .. k: the layer's own guess and state h'
         iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        records = {"unrolled": partial(unrolled, model.num_layers, rows, draft)}
+        records = {"unrolled": partial(unrolled, model.num_layers, drafter.text_rows, draft)}
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(layer_rows_of_draft=drafter.rows, runs_of_the_layer=len(draft) - 1)
         edit = yield run.step(**iteration.groups(), records=records, facts=facts, note=iteration.note() + size)

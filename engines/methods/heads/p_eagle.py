@@ -24,13 +24,11 @@ from engines.kit import (
     Roles,
     Steps,
     TokenId,
-    max_new_tokens,
-    method,
     part,
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
@@ -49,7 +47,7 @@ class SharedState(Record):
     chances: list[list[Probability]]  # of the same shape, over the draft vocabulary
 
 
-@method(
+@drafting(
     "p-eagle",
     title="P-EAGLE",
     paper="arXiv:2602.01469",
@@ -57,16 +55,10 @@ class SharedState(Record):
     summary="EAGLE-3's rows in one pass: those that have no token and no state yet share a mask and a learned state.",
     needs={"target": "layered", "layer": part("parallel-layer", "parallel-eagle")},
     params=[
-        max_new_tokens(64),
         Int("k", 4, 0, MOST, symbol="k", neutral=0, source="10 in the published drafter of GPT-OSS 20B"),
-        temperature(),
     ],
     signature="sharedstate",
-    emits=EMITS - {"intervals"},
     records={"sharedstate": SharedState},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn without the states of the text but its last token (the first, and after a person's change) reads the text

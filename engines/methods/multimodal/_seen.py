@@ -5,7 +5,7 @@ rows of text and picture that the draft has read, k guesses of a node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.core.picture import Pictured
@@ -13,16 +13,12 @@ from engines.core.trace import Count, NumBytes, Packed, Record, pack
 from engines.kit import (
     Int,
     Param,
-    Params,
     Tensor,
     UserError,
     max_new_tokens,
-    top_ids,
     torch,
 )
-from engines.methods.heads._rows import Fan, grown
-from engines.methods.speculative._turn import Target, Turn, temperature
-from engines.methods.speculative._verify import Draft
+from engines.methods.speculative._turn import Turn
 from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
@@ -51,14 +47,13 @@ class Vision(Record):
     kinds: list[str] = []
 
 
-def tree_params(nodes: int, depth: int, top_k: int, source: str) -> list[Param]:
-    """Length, the tree's size and temperature."""
+def tree_params(source: str) -> list[Param]:
+    """The length of an answer and the size of the tree."""
     return [
         max_new_tokens(48),
-        Int("nodes", nodes, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
-        Int("depth", depth, 0, 7, help="How many times the draft is extended: it has up to depth + 1 tokens."),
-        Int("top_k", top_k, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
-        temperature(),
+        Int("nodes", 15, 0, MOST, neutral=0, help="Guesses that are verified in one forward.", source=source),
+        Int("depth", 3, 0, 7, help="How many times the draft is extended: it has up to depth + 1 tokens."),
+        Int("top_k", 4, 1, 10, symbol="k", help="Guesses of each expanded node; 1 drafts a plain chain."),
     ]
 
 
@@ -71,19 +66,27 @@ def picture_of(model: Any, prompt: Sequence[int]) -> Pictured | None:
     return pictured
 
 
-class Drafter:
-    """The draft with its keys and values: it reads the text with the target's states, then rows of a tree with its own.
-    compact, recall: whether the draft gets the compact tokens and the global vector, where it has them."""
+class Sighted:
+    """The draft and its keys and values as rows to draft with: it reads picture and text with the target's states, then
+    rows of a tree with its own. compact, recall: whether the draft gets the compact tokens and the global vector, where
+    it has them."""
 
     def __init__(
-        self, model: Any, draft: VisionDraft, image: Pictured | None, *, compact: bool = True, recall: bool = True
+        self,
+        model: Any,
+        draft: VisionDraft,
+        image: Pictured | None,
+        first: int,
+        *,
+        compact: bool = True,
+        recall: bool = True,
     ) -> None:
-        self.model, self.draft, self.past, self.image = model, draft, Past(), image
-        self.compact, self.recall = compact, recall
+        """model: the target playing the draft; first: the token before the first row, which opens the picture."""
+        self.model, self.draft, self.past, self.image, self.first = model, draft, Past(), image, first
+        self.compact, self.recall, self.reads = compact, recall, (model.num_layers,)
         self.V = 0 if image is None else image.last - image.first
-        self.T = self.rows = self.read_rows = 0  # rows that went through it in this turn; that it kept of the text
+        self.T = self.read_rows = 0  # rows of text that it has read; those that it kept of picture and text
         self.g: Tensor | None = None  # the global vector
-        self.H: Tensor | None = None  # the true states of the text but its last token
 
     @property
     def kept(self) -> int:
@@ -92,65 +95,50 @@ class Drafter:
             return self.V
         return len(self.draft.adaptor.q) - 1 if self.compact else 0
 
-    def read(self, ids: Sequence[int], H: Tensor, k: int) -> None:
-        """Read what is new of the text: row t is the token t + 1 with the state at t. A tree below `ids` may follow,
-        with k guesses of each node."""
-        begin, self.T, self.end, self.k = self.T, len(H), len(ids), k
+    @property
+    def length(self) -> int:
+        """Rows of the text that it stands for, with all patches of the picture."""
+        return self.past.length + self.V - self.kept if self.past.length else 0
+
+    def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
+        """See `Rows`."""
+        return hidden[self.reads[0]]
+
+    def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
+        """See `Rows`; a picture's rows are made together, from its first place on."""
+        begin = self.length
+        e = self.model.embed(tokens) if begin else self.model.embed([self.first, *tokens])[1:]
+        self.T = begin + len(S)
         if begin:
-            z = self.draft.text(self.model.embed(ids[begin + 1 :]), H[begin:], self.g)
-            at = torch.arange(begin, self.T, device=H.device)
+            z, at = self.draft.text(e, S, self.g), torch.arange(begin, self.T, device=S.device)
+        elif self.V and self.draft.adaptor is not None:
+            A, g, attention = self.draft.compact(e[: self.V])
+            A, self.g, self.attention = A[: self.kept], g if self.recall else None, attention.mean(0)
+            z = torch.cat([A, self.draft.text(e[self.V :], S[self.V :], self.g)])
+            at = torch.arange(self.V - self.kept, self.T, device=S.device)
         else:
-            e = self.model.embed(ids)[1:]  # a picture's rows are made together, from its first place on
-            if self.V and self.draft.adaptor is not None:
-                A, g, attention = self.draft.compact(e[: self.V])
-                A, self.g, self.attention = A[: self.kept], g if self.recall else None, attention.mean(0)
-                z = torch.cat([A, self.draft.text(e[self.V :], H[self.V :], self.g)])
-                at = torch.arange(self.V - self.kept, self.T, device=H.device)
-            else:
-                z, at, _ = self.draft.sequence(e, H, self.V)
-        self.F = self.draft.through(z, self.past, at)[-1:]  # [1, d]: at the root
-        self.rows, self.features = len(z), {0: self.F[0]}
-        self.lines: dict[int, list[int]] = {0: []}  # row of the tree -> places of it and its ancestors
+            z, at, _ = self.draft.sequence(e, S, self.V)
+        F = self.draft.through(z, self.past, at)
         self.root, self.read_rows = z[-1], self.past.length
+        return F
 
-    def tree(self, target: Target, ids: Sequence[int], p: Params) -> Draft:
-        """EAGLE-2's tree below the text, none where the true states of all but its last token are not there."""
-        deepest = min(target.deepest(ids), p.depth + 1)
-        if self.H is None or len(self.H) != len(ids) - 1 or not p.nodes or deepest < 1:
-            return Draft(ids[-1], "draft")
-        self.read(ids, self.H, p.top_k)
-        return grown(self.fan, ids[-1], p.top_k, deepest - 1, p.nodes)
+    def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
+        """See `Rows`; all rows see all that is kept of the picture."""
+        z = self.draft.text(self.model.embed(tokens), before, self.g)
+        return self.draft.through(z, self.past, at, sees[:, self.V - self.kept :])
 
-    def learn(self, iteration: Turn) -> None:
-        """Take the target's last states of a round."""
-        (states,) = iteration.states.values()
-        self.H = states if self.H is None else torch.cat([self.H, states])
+    def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
+        """See `Rows`."""
+        return self.model.unembed(F, normed=True, predicts=predicts)
 
-    def fan(self, rows: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> Fan:
-        """The k best guesses behind each of these rows of a tree, all of one depth, with their log-probabilities."""
-        depth = len(self.lines[parents[rows[0]]]) + 1 if rows[0] else 0
-        if depth:
-            base = self.past.length
-            sees = torch.zeros(len(rows), base + len(rows), dtype=torch.bool, device=self.F.device)
-            sees[:, : self.read_rows] = True
-            for i, row in enumerate(rows):
-                self.lines[row] = [*self.lines[parents[row]], base + i]
-                sees[i, self.lines[row]] = True
-            before = torch.stack([self.features[parents[row]] for row in rows])
-            at = torch.full((len(rows),), self.T + depth - 1, device=self.F.device)
-            z = self.draft.text(self.model.embed([tokens[row] for row in rows]), before, self.g)
-            self.F = self.draft.through(z, self.past, at, sees)
-            self.features |= dict(zip(rows, self.F, strict=True))
-            self.rows += len(rows)
-        z = self.model.unembed(self.F, normed=True, predicts=[self.end + depth] * len(rows))
-        best = top_ids(z, self.k)
-        return best.tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
+    def tokens(self, columns: Tensor) -> Tensor:
+        """See `Rows`."""
+        return columns
 
-    def forget(self, length: int) -> None:
-        """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""
-        self.T = max(0, min(length - 1, self.T))
-        self.past.crop(max(0, self.T - self.V + self.kept))
-        self.rows, self.H = 0, None if self.H is None else self.H[:length]
+    def crop(self, length: int) -> None:
+        """See `Rows`."""
+        self.T = min(self.T, length)
+        self.past.crop(max(0, length - self.V + self.kept))
 
     def looks(self) -> tuple[list[str], Tensor | None]:
         """(names of who looked, [n, V] how much each took of each patch): the adaptor's queries, or the newest row in
@@ -165,14 +153,14 @@ class Drafter:
         return READERS, self.attention
 
 
-def vision(drafter: Drafter, iteration: Turn, tokenizer: Any, fresh: bool) -> Vision:
+def vision(rows: Sighted, iteration: Turn, tokenizer: Any, fresh: bool) -> Vision:
     """What a round says of the picture."""
-    readers, looks = drafter.looks()
-    record = shown(drafter.image, iteration.gained, tokenizer, fresh)
+    readers, looks = rows.looks()
+    record = shown(rows.image, iteration.gained, tokenizer, fresh)
     record.looks, record.readers = None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())), readers
-    if drafter.read_rows:
-        record.entries = {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}
-        record.entry_bytes = 2 * 4 * len(drafter.draft.bias)  # a key and a value in float32
+    if rows.read_rows:
+        record.entries = {"picture": rows.kept, "text": rows.read_rows - rows.kept}
+        record.entry_bytes = 2 * 4 * len(rows.draft.bias)  # a key and a value in float32
     return record
 
 

@@ -6,7 +6,10 @@ joins both in one attention: all characters come out of one pass, whatever the w
 
 Departures: a reader of 1.2 M weights whose encoder (convolutions and one layer of attention, 32 features) also serves
 the autoregressive control and was trained with both; words of 2 to 10 small letters; the counts that are shown are
-computed beside the pass, which does without the character nodes, as the official inference does."""
+computed beside the pass, which does without the character nodes, as the official inference does.
+
+The control reads letter by letter, with NRTR's kind of decoder (arXiv:1806.00926) behind the same encoder: two layers
+of width 96, norms in front, one forward for each letter and one for the end mark, with keys and values kept."""
 
 from engines.kit import (
     Params,
@@ -18,6 +21,7 @@ from engines.kit import (
     method,
     token_probability,
 )
+from engines.methods.baselines._plain import token_groups
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
 
 
@@ -71,3 +75,36 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
             else f"One pass: {many(n, 'character')}.",
         )
         ids, fresh = run.apply_edit(edit, [*ids, *tokens]), False
+
+
+@method(
+    "word-by-letter",
+    title="A word, letter by letter",
+    paper="arXiv:2307.12270",
+    summary="Reads the picture of a word one letter at a time, each forward looking at the picture and at what is "
+    "written. The control of CPPD on the same encoder.",
+    needs="reader",
+    params=[max_new_tokens(11, 11), *LOOKS],
+    signature="word",
+    emits={"commits", "scores", "candidates", "note"},
+    records={"sight": Sight},
+    lanes={"confidence": "probability", "entropy": "nats"},
+)
+def decode_by_letter(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Invariant after every step: the cache holds the begin mark and all letters but the last."""
+    start, ids = run.prompt_length, prompt  # a board that was taken over holds letters behind the word
+    pixels, end, fresh = picture(model, prompt[:start], p, run), start + model.places, True
+    V, end = model.see(pixels, start), min(end, len(ids) + p.max_new_tokens)
+    cache = model.new_cache(V)
+    while len(ids) < end and not (len(ids) > start and ids[-1] in model.eos_ids):
+        fed = [model.start_id, *ids[start:]][cache.length - start + 1 :]
+        extended = model.extend(fed, cache)
+        z = extended.logits[-1:]  # [1, C]
+        token, attention = int(z.argmax()), extended.attention
+        assert attention is not None
+        edit = yield run.step(
+            **token_groups(len(ids), token, z),
+            records={"sight": lambda: sight(pixels if fresh else None, attention[:, -1:])},
+            note="One forward: the end mark." if token in model.eos_ids else "One forward, one letter.",
+        )
+        ids, fresh = run.apply_edit(edit, [*ids, token], cache), False

@@ -13,12 +13,13 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part
-from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
-from engines.methods.speculative._turn import EMITS, LANES, Target
+from engines.kit import Bool, Params, Recorder, Roles, Steps, part
+from engines.methods.heads._rows import Drafter
+from engines.methods.multimodal._seen import MOST, Sighted, Vision, picture_of, tree_params, vision
+from engines.methods.speculative._turn import Target, drafting
 
 
-@method(
+@drafting(
     "vispec",
     title="ViSpec",
     paper="arXiv:2509.15235",
@@ -29,14 +30,10 @@ from engines.methods.speculative._turn import EMITS, LANES, Target
     params=[
         Bool("global_vector", True),
         Bool("compact", True),
-        *tree_params(15, 3, 4, "30 guesses, depth 3 and k 8 in the code"),
+        *tree_params("30 guesses, depth 3 and k 8 in the code"),
     ],
     signature="seen",
-    emits=EMITS - {"intervals"},
     records={"vision": Vision},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """EAGLE-2's rounds with a draft that reads A in the place of the patches and g with every later word; both are made
@@ -44,21 +41,22 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     person's change) reads picture and text and drafts nothing."""
     from engines.models.networks.vision_draft import draft_of  # it needs torch, which listing methods does not load
 
-    model, n = models.target, models.target.num_layers
+    model = models.target
     draft = draft_of(models.drafts, "compressed").to(model.record.device)
     image = picture_of(model, prompt[: run.prompt_length])
-    drafter = Drafter(model.playing("draft"), draft, image, compact=p.compact, recall=p.global_vector)
+    rows = Sighted(model.playing("draft"), draft, image, prompt[0], compact=p.compact, recall=p.global_vector)
+    drafter = Drafter(rows)
     target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
     while target.unfinished(ids):
         tree = drafter.tree(target, ids, p)
-        iteration = target.verify(ids, tree, run.rng, hidden=(n,))
+        iteration = target.verify(ids, tree, run.rng, hidden=rows.reads)
         drafter.learn(iteration)
         fresh, facts = run.steps == 0, iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
-        if drafter.g is not None:
-            facts |= {"global_norm": float(drafter.g.norm())}
+        if rows.g is not None:
+            facts |= {"global_norm": float(rows.g.norm())}
         edit = yield run.step(
             **iteration.groups(),
-            records={"vision": lambda: vision(drafter, iteration, model.tokenizer, fresh)},
+            records={"vision": lambda: vision(rows, iteration, model.tokenizer, fresh)},
             facts=facts,
             note=iteration.note(),
         )

@@ -17,9 +17,6 @@ one token holds nearly everything, or the vocabulary is smaller than top_n)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from engines.core.truncated import Truncation
 from engines.kit import (
     CausalLM,
     Choice,
@@ -29,15 +26,12 @@ from engines.kit import (
     Recorder,
     Steps,
     common_samplers,
-    draw,
-    let_through,
     many,
     max_new_tokens,
     method,
-    ranked,
-    token_probability,
     torch,
 )
+from engines.methods.baselines.samplers import SAMPLER, Cut, sample
 
 TOLERANCE = 1e-9  # bit
 QUANTITIES = {
@@ -47,24 +41,12 @@ QUANTITIES = {
 }
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What the tokens up to each rank spend, [m] bits, and how many of them the line lets through. whole: the entropy
-    that the line is a share of."""
-
-    counted: torch.Tensor
-    line: float
-    whole: float
-    kept: int
-
-
 @method(
     "top-h",
     title="Top-H",
     paper="arXiv:2509.02510",
     summary="An entropy budget: the most probable tokens are kept while they hold at most a share alpha of the model's "
     "own entropy.",
-    needs="causal",
     params=[
         max_new_tokens(),
         Float("alpha", 0.4, 0.0, 1.0, symbol="α", neutral=1.0, source="0.4 in the paper"),
@@ -72,64 +54,31 @@ class Spent:
         Choice("variant", "paper", ["paper", "official", "hf"], source="paper"),
         Int("top_n", 100, 2, 1000, source="official code"),
     ],
-    signature="thermometer",
-    emits={"commits", "scores", "candidates", "facts", "note"},
-    records={"truncation": Truncation},
-    lanes={"confidence": "probability", "entropy": "bits", "kept": "bits", "surprise": "bits"},
     baseline="temperature",
     code="https://github.com/ErfanBaghaei/Top-H-Decoding",
+    **SAMPLER,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Algorithm 1. Invariant after every step: the cache holds all ids but the last."""
-    ids, end = prompt, len(prompt) + p.max_new_tokens
-    cache = model.new_cache(end)
-    while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
-        z = model.extend(ids[cache.length :], cache, last_only=True).logits  # [1, V]
-        P, order = ranked(z[0], p.temperature)  # [n], [n]: the probabilities, falling, and whose they are
-        spent = spend(P, p.alpha, p.variant, p.top_n)
-        rank = draw(P[: spent.kept], run.rng)  # q is p, restricted to S and renormalised
-        token, chance, at = int(order[rank]), float(P[rank]), [len(ids)]
-        H = round(float(entropy_along(P)[-1]), 9)
-        others = common_samplers(P)
-        edit = yield run.step(
-            commits=(at, [token], "sampled", [chance]),
-            scores=lambda: {
-                "confidence": (at, [chance]),
-                "entropy": (at, [H]),
-                "kept": (at, torch.tensor([float(spent.kept)]).log2()),
-                "surprise": (at, -token_probability(z, order[rank : rank + 1]).log2()),
-            },
-            candidates=lambda: (at, z / p.temperature),
-            records={
-                "truncation": lambda: let_through(
-                    at[0],
-                    P,
-                    order,
-                    spent.kept,
-                    counted=spent.counted,
-                    line=spent.line,
-                    quantity=QUANTITIES[p.variant],
-                    unit="bits",
-                    whole=spent.whole,
-                    others=others,
-                )
-            },
-            facts={
-                "H_p": H,
-                "tau": spent.line,
-                "kept": spent.kept,
-                "mass": float(P[: spent.kept].sum()),
-                "entropy_used": float(spent.counted[spent.kept - 1]) / spent.line if spent.line else 0.0,
-                "rank_sampled": rank + 1,
-            },
-            note=f"{many(spent.kept, 'token')} kept within a budget of {spent.line:.2f} of {spent.whole:.2f} bits; "
-            + ", ".join(f"{name}: {n:,}" for name, n in others.items())
-            + ".",
-        )
-        ids = run.apply_edit(edit, [*ids, token], cache)
+    """Algorithm 1: q is p, restricted to S and renormalised."""
+
+    def describe(P: torch.Tensor, rule: Cut, rank: int) -> tuple[dict[str, float], str]:
+        used = float(rule.counted[rule.kept - 1]) / rule.line if rule.line else 0.0
+        facts = {
+            "H_p": round(float(entropy_along(P)[-1]), 9),
+            "tau": rule.line,
+            "kept": rule.kept,
+            "mass": float(P[: rule.kept].sum()),
+            "entropy_used": used,
+            "rank_sampled": rank + 1,
+        }
+        others = ", ".join(f"{name}: {n:,}" for name, n in common_samplers(P).items())
+        budget = f"{many(rule.kept, 'token')} kept within a budget of {rule.line:.2f} of {rule.whole:.2f} bits"
+        return facts, f"{budget}; {others}."
+
+    yield from sample(model, prompt, p, run, lambda P: spend(P, p.alpha, p.variant, p.top_n), describe)
 
 
-def spend(P: torch.Tensor, alpha: float, variant: str, top_n: int = 100) -> Spent:
+def spend(P: torch.Tensor, alpha: float, variant: str, top_n: int = 100) -> Cut:
     """What a prefix of the tokens costs under one of the three rules, and the longest one that the line lets through;
     the first token always stays. P [n]: probabilities, falling, none of them 0."""
     if variant == "paper":
@@ -140,7 +89,8 @@ def spend(P: torch.Tensor, alpha: float, variant: str, top_n: int = 100) -> Spen
         counted = -(q * q.log2()).cumsum(-1)  # [top_n]
     whole = float(counted[-1])
     within = counted <= alpha * whole + TOLERANCE
-    return Spent(counted, alpha * whole, whole, max(1, int(within.cumprod(-1).sum())))
+    kept = max(1, int(within.cumprod(-1).sum()))
+    return Cut(kept, counted, alpha * whole, QUANTITIES[variant], "bits", whole)
 
 
 def entropy_along(P: torch.Tensor) -> torch.Tensor:

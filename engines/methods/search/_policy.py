@@ -2,10 +2,11 @@
 steps share, with one count of tokens and of calls of the reward model."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.params import Params
-from engines.kit import CausalLM, Edit, Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
+from engines.kit import CausalLM, Edit, Float, Path, Paths, Recorder, Roles, Text, distribution, draw, part, torch
 from engines.models.parts.step_reward import StepReward
 from engines.tasks.chains import CHAINS, sound
 
@@ -22,6 +23,15 @@ TEMPERATURE = Float(
 )
 DELIMITER = Text("delimiter", ";", help="What ends a step.", source="ours")
 WAITING = "waiting"  # the fate of a path that is not fed for now; recorded as alive
+
+
+SEARCH: dict[str, Any] = {  # what all methods of the family declare
+    "needs": {"target": "causal", "prm": part("prm")},
+    "emits": {"commits", "scores", "branches", "facts", "note"},
+    "lanes": {"reward": "probability"},
+    "baseline": "greedy",
+    "paths": {},
+}
 
 
 class Policy:
@@ -43,6 +53,16 @@ class Policy:
     def cut(self, path: Path) -> bool:
         """Whether a path is at its longest and has not ended."""
         return path.length >= self.end and not self.over(path)
+
+    def leader(self, paths: Sequence[Path], score: str) -> Path:
+        """The path with the best of these scores: of those that were not cut, if there are any."""
+        whole = [path for path in paths if path.fate != "pruned"] or paths
+        return max(whole, key=lambda path: (path.scores.get(score, 0.0), -path.id))
+
+    def finish(self, path: Path) -> None:
+        """Take a path that has ended, or is at its longest, off those that go on."""
+        if self.over(path) or self.cut(path):
+            self.paths.drop(path, "finished" if self.over(path) else "pruned")
 
     def stepped(self, path: Path, begun: int) -> bool:
         """Whether a path that was `begun` tokens long has come to the end of a step."""

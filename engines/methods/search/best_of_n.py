@@ -11,8 +11,8 @@ Letters: n solutions, r in [0, 1] the reward of a state, T the temperature of th
 
 from math import prod
 
-from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part
-from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method
+from engines.methods.search._policy import DELIMITER, SEARCH, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
 """How the rewards of a solution's steps make one score."""
@@ -23,7 +23,6 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
     title="Best of n",
     paper="arXiv:2110.14168",
     summary="Writes n whole solutions and takes the one that a reward model likes best.",
-    needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
         Int("n", 4, 1, 16, source="ours"),
@@ -33,10 +32,7 @@ RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
         DELIMITER,
     ],
     signature="paths",
-    emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": "probability"},
-    baseline="greedy",
-    paths={},
+    **SEARCH,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step of every solution per round. The board shows the one with the best score so far."""
@@ -49,9 +45,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         for path, r in zip(writing, policy.rate(writing), strict=True):
             rewards.setdefault(path.id, []).append((path.length - 1, r))
             path.scores = {"reward": r, "score": RULES[p.score]([r for _, r in rewards[path.id]])}
-            if policy.over(path) or policy.cut(path):
-                paths.drop(path, "finished" if policy.over(path) else "pruned")
-        best = leader(policy)
+            policy.finish(path)
+        best = policy.leader(paths.paths, "score")
         if not paths.living:
             paths.drop(best, "chosen")
         edit = yield run.step(
@@ -63,12 +58,6 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         )
         policy.edited(edit, run, best)
         cut_back(rewards, paths.living)
-
-
-def leader(policy: Policy) -> Path:
-    """The solution with the best score: of those that were not cut, if there are any."""
-    whole = [path for path in policy.paths.paths if path.fate != "pruned"] or policy.paths.paths
-    return max(whole, key=lambda path: (path.scores.get("score", 0.0), -path.id))
 
 
 def marks(rewards: list[tuple[int, float]]) -> tuple[list[int], list[float]]:

@@ -26,10 +26,9 @@ from engines.kit import (
     Steps,
     max_new_tokens,
     method,
-    part,
     torch,
 )
-from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
+from engines.methods.search._policy import DELIMITER, SEARCH, TEMPERATURE, Policy
 
 NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
 
@@ -40,7 +39,6 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
     paper="arXiv:2502.01618",
     summary="Writes n partial solutions step by step and draws after each step, by a reward model, which ones "
     "continue.",
-    needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
         Int("n", 4, 1, 16, source="ours"),
@@ -50,11 +48,8 @@ NEAREST = 1e-6  # of r to 0 and 1, which an exact judge says
         DELIMITER,
     ],
     signature="paths",
-    emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": "probability"},
-    baseline="greedy",
     code="https://github.com/Red-Hat-AI-Innovation-Team/its_hub",
-    paths={},
+    **SEARCH,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A step of every particle and a drawing per round. The board shows the particle with the best weight."""
@@ -65,12 +60,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         policy.steps(writing)
         for path, r in zip(writing, policy.rate(writing), strict=True):
             path.scores = {"reward": r, "weight": weight(r)}
-            if policy.over(path) or policy.cut(path):
-                paths.drop(path, "finished" if policy.over(path) else "pruned")
+            policy.finish(path)
         chance, before = chances(particles, p.tau), {*particles}
         if paths.living:
             particles = drawn(policy, particles, chance, run)
-        best = leader(particles)
+        best = policy.leader(particles, "weight")
         if not paths.living:  # all have ended, or only ended ones were drawn
             paths.drop(best, "chosen")
         edit = yield run.step(
@@ -94,12 +88,6 @@ def weight(r: float) -> float:
     """w = log(r / (1 - r))."""
     r = min(max(r, NEAREST), 1 - NEAREST)
     return math.log(r / (1 - r))
-
-
-def leader(particles: list[Path]) -> Path:
-    """The particle with the best weight: of those that were not cut, if there are any."""
-    whole = [path for path in particles if path.fate != "pruned"] or particles
-    return max(whole, key=lambda path: (path.scores["weight"], -path.id))
 
 
 def chances(particles: list[Path], tau: float) -> torch.Tensor:

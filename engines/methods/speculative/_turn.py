@@ -7,10 +7,12 @@ the next call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engines.core.method import Decode, Method
+from engines.core.trace import Unit
 from engines.kit import (
     CausalLM,
     Extended,
@@ -29,18 +31,48 @@ from engines.kit import (
     draw,
     entropy,
     many,
+    max_new_tokens,
+    method,
     token_probability,
     torch,
 )
 from engines.methods.speculative._verify import Draft, Verdict, emitted_tokens, record_tree, verify
 
-EMITS = {"commits", "scores", "candidates", "tree", "intervals", "facts", "note"}
-LANES = {
+EMITS = {"commits", "scores", "candidates", "tree", "facts", "note"}
+LANES: dict[str, LaneInfo | Unit] = {
     "confidence": LaneInfo("probability", "Probability of each written token under the target."),
     "entropy": LaneInfo("nats", "Entropy of the target's distribution at each written token."),
 }
 OWN = "the target's own"  # of a token that was chosen, not drawn
 VERBS = {"draft": "draft", "target": "verify"}
+
+
+def drafting(
+    slug: str,
+    *,
+    params: Sequence[Param],
+    new_tokens: int = 64,
+    greedy: bool = False,
+    emits: Collection[str] = (),
+    lanes: Mapping[str, LaneInfo | Unit] | None = None,
+    lossless: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = True,
+    **declared: Any,
+) -> Callable[[Decode], Method]:
+    """`method` for one of the family, which reduces to greedy decoding. emits, lanes: what it has beside those of every
+    round. Where `params` has none the length of the answer is its first parameter, usually `new_tokens`, and the
+    target's temperature its last, unless it is `greedy` alone."""
+    known = {param.name for param in params}
+    first = [] if "max_new_tokens" in known else [max_new_tokens(new_tokens)]
+    last = [] if greedy or "temperature" in known else [temperature()]
+    return method(
+        slug,
+        params=[*first, *params, *last],
+        emits=EMITS | {*emits},
+        lanes=LANES | {**(lanes or {})},
+        baseline="greedy",
+        lossless=lossless,
+        **declared,
+    )
 
 
 def temperature(help: str = "Above 0 tokens are drawn; the distribution stays that of plain sampling.") -> Param:
@@ -70,12 +102,6 @@ def draft_temperature(default: float = -1.0, source: str = "") -> Param:
         help="Temperature of the drafter; 0 drafts its first choices, -1 follows the target's temperature.",
         source=source,
     )
-
-
-def of_drafter(p: Params) -> float:
-    """The drafter's temperature in numbers; the target's where a method has none of its own."""
-    own = float(getattr(p, "draft_temperature", -1.0))
-    return own if own >= 0 else float(p.temperature)
 
 
 def propose(
@@ -304,7 +330,8 @@ class Drafter:
         logits are cut or filled up."""
         self.model, self.vocab_size = model, vocab_size
         self.cache = model.new_cache(len(prompt) + p.max_new_tokens + rows)
-        self.temperature = of_drafter(p)
+        own = float(getattr(p, "draft_temperature", -1.0))  # below 0, or without a parameter of its own, the target's
+        self.temperature = own if own >= 0 else float(p.temperature)
         self._at: dict[int, int] = {}  # row of the draft -> its place behind the text
         self._parents: list[int] = []
 
@@ -337,6 +364,17 @@ class Drafter:
     def propose(self, draft: Draft, row: int, z: Tensor, rng: Generator) -> float:
         """Put the drafter's token behind a row, see `propose`."""
         return propose(draft, row, z, self.temperature, rng)
+
+    def chain(self, ids: Sequence[int], length: int, rng: Generator, first: int | None = None) -> Draft:
+        """Tokens one behind the other below the text. first: a token in the place of the drafter's first."""
+        draft = Draft(ids[-1])
+        for row in range(length):
+            z = self.behind(ids, draft, [row]).logits[0]
+            if row == 0 and first is not None:
+                draft.add(0, first, source="random")
+            else:
+                self.propose(draft, row, z, rng)
+        return draft
 
     def settle(self, path: Sequence[int]) -> None:
         """Keep the accepted rows that lie in the cache, forget the others. path: the verdict's rows."""

@@ -22,10 +22,8 @@ from engines.kit import (
     Tokenizer,
     UserError,
     many,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 FARTHEST, GRAM = 256, 6  # tokens of a paste, of an anchor
@@ -55,7 +53,7 @@ class Anchor(NamedTuple):
     places: int
 
 
-@method(
+@drafting(
     "aggressive-decoding",
     title="Aggressive decoding",
     paper="arXiv:2205.10350",
@@ -64,17 +62,12 @@ class Anchor(NamedTuple):
     "token.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Text("after", ":", source="ours; the paper's source is an encoder's input"),
         Int("gram", 3, 1, GRAM, symbol="n", source="official code"),
         Int("length", 64, 0, FARTHEST, neutral=0, source="ours; the official code has no bound"),
-        temperature(),
     ],
     signature="copying",
-    emits=(EMITS - {"intervals"}) | {"spans"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"spans"},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One paste or one token per step."""

@@ -30,11 +30,9 @@ from engines.kit import (
     Steps,
     Tensor,
     draw,
-    max_new_tokens,
-    method,
     without,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 
 MOST = 48  # rows that any setting drafts
@@ -44,7 +42,7 @@ Distributions = Callable[[list[int]], "Tensor"]  # rows -> q [k, V], one forward
 Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far, R [V] -> a token drawn from R
 
 
-@method(
+@drafting(
     "dyspec",
     title="DySpec",
     paper="arXiv:2410.11744",
@@ -52,7 +50,6 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
     "most likely to look.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("budget", 12, 1, MOST, symbol="m", source="64 in the paper"),
         Choice("construction", "threshold", ["threshold", "greedy"]),
         Float("threshold", 0.0, 0.0, 0.5, step=0.005, symbol="t", source="paper"),
@@ -61,10 +58,7 @@ Pick = Callable[[int, int, "Tensor"], int]  # row, number of its children so far
         draft_temperature(0.6, source="paper"),
     ],
     signature="tree",
-    emits=EMITS,
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Grow a tree (algorithm 1 or 2), verify it (algorithm 3), settle both caches."""

@@ -36,13 +36,11 @@ from engines.kit import (
     Stops,
     TokenId,
     UserError,
-    max_new_tokens,
-    method,
     part,
     slider,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, drafting
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bo
     return rounds
 
 
-@method(
+@drafting(
     "fastdraft",
     title="FastDraft",
     own="one draft at six moments of its training",
@@ -106,18 +104,13 @@ def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bo
     summary="A tiny draft trained for its target: the longer it was trained, the longer its guesses hold.",
     needs={"target": "causal", "grid": part("draft-grid")},
     params=[
-        max_new_tokens(64),
         Int("gamma", 3, 0, MOST, symbol="γ", neutral=0, source="3 in the paper's tables"),
         Choice("size", "d64x4", ["d16x1", "d32x1", "d64x1", "d64x4"], source="ours"),
         Choice("checkpoint", "512", ["16", "32", "64", "128", "256", "512"], source="ours"),
-        temperature(),
     ],
     signature="schooling",
-    emits=EMITS,
+    emits={"intervals"},
     records={"schooling": Schooling},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: the chosen checkpoint drafts gamma first choices, the target verifies them."""

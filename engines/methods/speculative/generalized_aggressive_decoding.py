@@ -22,28 +22,26 @@ from engines.kit import (
     Steps,
     Tensor,
     many,
-    max_new_tokens,
-    method,
     token_probability,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft, Test, Verdict
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}
 
 
-@method(
+@drafting(
     "generalized-aggressive-decoding",
     title="Generalized aggressive decoding",
     paper="arXiv:2205.10350",
     code="https://github.com/microsoft/unilm/tree/master/decoding/GAD",
     summary="A masked model drafts a block in one forward, the causal one verifies it; GAD++ accepts near misses.",
     needs={"target": "causal", "filler": "masked"},
+    greedy=True,
     params=[
-        max_new_tokens(64),
         Int("k", 8, 1, MOST, symbol="k", source="ours; 5 and 25 in the official code"),
         Choice("canvas", "block", ["block", "answer"], source="official code"),
         Choice("accept", "greedy", ["greedy", "gad++"], neutral="greedy", source="official code"),
@@ -51,9 +49,8 @@ VERBS = {"filler": "fill", "target": "verify"}
         Float("tau", 3.0, 0.0, 10.0, step=0.1, symbol="τ", source="official code"),
     ],
     signature="tree",
-    emits=EMITS,
-    lanes={**LANES, "filled": "probability"},
-    baseline="greedy",
+    emits={"intervals"},
+    lanes={"filled": "probability"},
     lossless={"accept": "greedy"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

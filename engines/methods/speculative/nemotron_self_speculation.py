@@ -27,11 +27,9 @@ from engines.kit import (
     Steps,
     TokenId,
     TwoWayLM,
-    max_new_tokens,
-    method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST = 256
@@ -49,7 +47,7 @@ class TwoRoles(Record):
     accepted: int  # of the B - 1 guesses
 
 
-@method(
+@drafting(
     "nemotron-self-speculation",
     title="Self-speculation (Nemotron-Labs-Diffusion)",
     paper="arXiv:2607.05722",
@@ -57,17 +55,11 @@ class TwoRoles(Record):
     summary="One network, two roles: it fills a block of masks in both directions, then checks it left to right.",
     needs="two-way",
     params=[
-        max_new_tokens(64),
         Int("block_length", 0, 0, MOST, symbol="B", neutral=1, source="32 in the published models"),
         Float("threshold", 0.0, 0.0, 1.0, symbol="θ", source="official code"),
-        temperature(),
     ],
     signature="tworoles",
-    emits=EMITS - {"intervals"},
     records={"tworoles": TwoRoles},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(model: TwoWayLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """A turn whose cache lacks more than the text's last token (the first, and after a person's change) reads the text

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from engines.core.lazy import without_gradients
 from engines.kit import (
     Bool,
     Choice,
@@ -36,12 +37,9 @@ from engines.kit import (
     Tensor,
     TokenId,
     many,
-    max_new_tokens,
-    method,
-    torch,
 )
 from engines.kit import Generator as Rng
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 
 LONGEST = 12
@@ -65,7 +63,7 @@ class AtOnce(Record):
     discarded: int  # drafts, the block among them where it does not follow the text any more
 
 
-@method(
+@drafting(
     "pearl",
     title="PEARL",
     paper="arXiv:2408.11850",
@@ -73,7 +71,6 @@ class AtOnce(Record):
     summary="Drafter and target work at the same time: one writes the next block while the other verifies the last.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("gamma", 4, 1, LONGEST, symbol="γ", source="code"),
         Bool("pre_verify", True, source="paper"),
         Bool("post_verify", True, source="paper"),
@@ -82,11 +79,8 @@ class AtOnce(Record):
         draft_temperature(),
     ],
     signature="atonce",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"at_once": AtOnce},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One iteration per step. `pending`: drafts behind the text that the target has not looked at."""
@@ -98,7 +92,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             gamma = min(p.gamma, target.end - len(ids) - len(pending))
             text, looks = [*ids, *(guess.token for guess in pending)], mode == "post" or p.pre_verify
             if p.execution == "threads":
-                work = pool.submit(draft_apart, drafter, text, gamma, run.rng)
+                work = pool.submit(without_gradients(draft_block), drafter, text, gamma, run.rng)
                 z = look(target, ids, pending) if looks else None
                 block = work.result()
             else:
@@ -150,12 +144,6 @@ def draft_block(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> 
         chance = drafter.propose(next_token, 0, z, rng)
         block.append(Guess(next_token.tokens[1], chance, next_token.distributions.get(0)))
     return block
-
-
-def draft_apart(drafter: Drafter, text: Sequence[int], gamma: int, rng: Rng) -> list[Guess]:
-    """The same in another thread, which has to say for itself that nothing is trained."""
-    with torch.inference_mode():
-        return draft_block(drafter, text, gamma, rng)
 
 
 def look(target: Target, ids: Sequence[int], pending: Sequence[Guess]) -> Tensor:

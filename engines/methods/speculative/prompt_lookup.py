@@ -13,33 +13,28 @@ from functools import partial
 
 import numpy as np
 
-from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many
 from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 MOST, FARTHEST = 8, 20  # matches, tokens of each
 
 
-@method(
+@drafting(
     "prompt-lookup",
     title="Prompt lookup",
     code="https://github.com/apoorvumang/prompt-lookup-decoding",
     summary="Drafts by copying: what followed the last few tokens when they occurred earlier in the text.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Int("longest", 2, 1, 8, symbol="n", source="transformers"),
         Int("length", 10, 0, FARTHEST, symbol="γ", neutral=0, source="transformers"),
         Int("matches", 1, 1, MOST, source="1 in transformers"),
         Choice("order", "first", ["first", "newest"], source="transformers"),
-        temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"intervals"}) | {"spans"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"spans"},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step."""

@@ -28,12 +28,10 @@ from engines.kit import (
     Steps,
     Stops,
     many,
-    max_new_tokens,
-    method,
     slider,
 )
 from engines.kit import Generator as Rng
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.parts.accept_head import AcceptHead, head_of
 
@@ -62,7 +60,7 @@ class Stopping(Record):
         return {"h": Stops.over(slider(0, 1, 0.01, self.h), drafted)}
 
 
-@method(
+@drafting(
     "specdec-pp",
     title="SpecDec++",
     paper="arXiv:2405.19715",
@@ -71,7 +69,6 @@ class Stopping(Record):
     "tokens.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Float("threshold", 0.5, 0.0, 1.0, step=0.05, symbol="h", source="0.3 and 0.7 in the code"),
         Int("least", 1, 1, MOST, symbol="lo", source="ours; 2 in the code"),
         Int("most", 12, 1, MOST, symbol="hi", source="ours; 20 in the code"),
@@ -80,11 +77,9 @@ class Stopping(Record):
         draft_temperature(),
     ],
     signature="staircase",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"stopping": Stopping},
-    lanes=LANES | {"survival": "probability"},
-    baseline="greedy",
-    lossless=True,
+    lanes={"survival": "probability"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step; every round begins with A = 1."""

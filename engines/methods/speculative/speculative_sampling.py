@@ -17,16 +17,14 @@ from engines.kit import (
     Tensor,
     distribution,
     draw,
-    max_new_tokens,
-    method,
     residual,
     uniform,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
 
 
-@method(
+@drafting(
     "speculative-sampling",
     title="Speculative sampling",
     paper="arXiv:2211.17192",
@@ -35,16 +33,12 @@ from engines.methods.speculative._verify import Draft, Test, Verdict
     "have written.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("gamma", 4, 0, 16, symbol="γ", neutral=0, source="ours, for a CPU"),
         temperature(),
         draft_temperature(),
     ],
     signature="tree",
-    emits=EMITS,
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Algorithm 1 of 2211.17192, one round per step; M_p is the target, M_q the draft model, and u_i what the paper

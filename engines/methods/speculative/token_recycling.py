@@ -25,13 +25,11 @@ from engines.kit import (
     Recorder,
     Steps,
     from_child_counts,
-    max_new_tokens,
-    method,
     row_depths,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 
 # Children of each node, breadth first (row 0 is the root). "80" is the paper's "2.2.2"; the small ones are its nodes
@@ -46,7 +44,7 @@ TEMPLATES = {name: [int(count) for count in counts] for name, counts in _COUNTS.
 LISTED = 24  # rows of the table recorded per step
 
 
-@method(
+@drafting(
     "token-recycling",
     title="Token Recycling",
     paper="arXiv:2408.08696",
@@ -54,18 +52,13 @@ LISTED = 24  # rows of the table recorded per step
     summary="Guesses that were discarded are kept in a table and come back as a draft tree, verified in one forward.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Choice("template", "16", list(TEMPLATES), source="80 in the paper"),
         Int("k", 8, 1, 16, symbol="k", source="paper"),
         Bool("learn_from_prompt", True, source="no in the official code"),
         Bool("learn_from_rejected", True, source="paper"),
-        temperature(),
     ],
     signature="tree",
-    emits=(EMITS - {"intervals"}) | {"memory"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"memory"},
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official `inference_recycling.py`. Before every turn the cache lacks the last id, the root of the next tree

@@ -32,14 +32,11 @@ from engines.kit import (
     Roles,
     Steps,
     Tensor,
-    distribution,
-    draw,
-    entropy,
     many,
     max_new_tokens,
     method,
-    token_probability,
 )
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.system.afd.batch import Part, prefilled
 
 TWINS = ("mha", "gqa", "mla")
@@ -93,14 +90,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             logits[name], own = read(reader, ids, caches[name], B)
             parts += [(name, part) for part in own]
         z = logits[target.attention]  # [1, V]
-        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
-        at, chance = [n], token_probability(z, z.new_tensor([token]).long())
+        token = chosen(z, p.temperature, run.rng)
         facts = {"context": n, "copies": B, **figures(readers, n)}
         facts |= {f"agrees_{name}": float(int(y[0].argmax()) == token) for name, y in logits.items()}
         edit = yield run.step(
-            commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
-            scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
-            candidates=lambda: (at, z),
+            **token_groups(n, token, z, p.temperature),
             intervals=[bar for name, part in parts for bar in interval(name, part, run)],
             records={
                 "readers": Readers(

@@ -6,7 +6,7 @@ from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
-from engines.methods.multimodal.sjd.jacobi import first_guess, iterate
+from engines.methods.multimodal.sjd.window import first_guess, iterate
 
 from .cases import Given, float64
 

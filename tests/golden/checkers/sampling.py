@@ -7,7 +7,7 @@ from typing import Any
 from engines.core.truncated import ranked
 from engines.core.verify import Case, checks, differ
 from engines.methods.reasoning._votes import Ballot, Voter
-from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, first, votes
+from engines.methods.reasoning.ffs import Trace, chosen, cutoff, first, votes
 from engines.methods.routing.ead import next_model
 from engines.methods.sampling.adadec import Future, score
 from engines.methods.sampling.mgd.names import Trie, begun, rests

@@ -75,11 +75,6 @@ class DecoderOnly:
         self.model, self.prompt, self.cache = model, list(prompt), model.new_cache(capacity)
         self.width = model.position_bytes // max(1, 2 * model.num_layers * itemsize(model))
 
-    @property
-    def crops(self) -> list[KVCache]:
-        """The caches that follow the board."""
-        return [self.cache]
-
     def bytes(self) -> int:
         """Keys and values of all tokens in all layers."""
         return int(self.model.position_bytes * self.cache.length)

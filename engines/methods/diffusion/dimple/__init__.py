@@ -39,13 +39,11 @@ from engines.kit import (
     UserError,
     exact,
     mask_positions,
-    max_new_tokens,
-    method,
     slider,
     token_probability,
     torch,
 )
-from engines.methods.diffusion._forward import Forward, some
+from engines.methods.diffusion._forward import Forward, some, unmasking
 from engines.methods.diffusion._orders import (
     ALG_TEMP,
     BEST,
@@ -87,11 +85,6 @@ def confident(scores: Iterable[float], theta: float) -> int:
     return sum(score > theta for score in scores) if theta > 0 else 0
 
 
-def form(pins: dict[int, int], masks: Tensor, x0: Tensor, order: Tensor, threshold: float, mode: str) -> Form:
-    """The record of one forward; masks, x0, order [m]."""
-    return Form(sorted(pins), masks.tolist(), x0.tolist(), exact(order), threshold, mode)
-
-
 MODES = ["confident", "fallback", "final"]
 
 
@@ -106,16 +99,14 @@ def check(p: Params) -> None:
         )
 
 
-@method(
+@unmasking(
     "dimple",
     title="Dimple",
     paper="arXiv:2505.16990",
     code="https://github.com/yu-rp/Dimple",
     summary="Write everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "
     "Words can be pinned, as in a form.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         STEPS,
         Float("alg_p_threshold", 0.95, 0.0, 1.0, symbol="θ", source="README"),
         Choice(
@@ -133,7 +124,7 @@ def check(p: Params) -> None:
         Text("structure_prior", ""),
     ],
     signature="form",
-    emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    emits={"choice", "facts"},
     records={"vision": Vision, "form": Form},
     lanes={
         "confidence": "probability",
@@ -176,7 +167,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         fresh, tokens = run.steps == 0, x0[best].tolist()
         edit = yield run.step(
             records={
-                "form": lambda: form(pins, masks, x0, order, theta, mode),
+                "form": lambda: Form(sorted(pins), masks.tolist(), x0.tolist(), exact(order), theta, mode),
                 **({"vision": lambda: shown(image, tokens, model.tokenizer, fresh)} if image else {}),
             },
             commits=(masks[best], x0[best], causes, conf[best]),

@@ -105,11 +105,6 @@ class Proposed(NamedTuple):
         first_end = end_of_text(self.masks, self.conf, self.E, accepted, p.eotp_min_conf) if p.eotp else None
         return first_end or (L - 1, 0.0)
 
-    def marked(self, e: int, sure: float, L: int) -> list[Span]:
-        """The spans of the record: the block, what was fed, and what is cut off behind position e."""
-        off = [Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else []
-        return [Span("block", self.a, self.b), *self.spans, *off]
-
 
 class Judged(NamedTuple):
     """What is decided of a block: q [b] what the filter g says, none where the schedule alone decides; accept [b] the
@@ -148,6 +143,7 @@ def commit(
     L, (e, sure) = len(x), f.cut(accept, p, len(x))
     chosen = f.a + ready.nonzero()[:, 0]
     x[chosen] = f.x0[chosen]
+    off = [Span("cut", e + 1, L, f"cut at {sure:.2f}")] if e + 1 < L else []
     causes = [cause if yes else "top1" for yes in accept[chosen - f.a].tolist()]
     step = run.step(
         records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L, agree)},
@@ -159,7 +155,7 @@ def commit(
         },
         thresholds={"filter": p.accept_thres},
         candidates=lambda: (f.masks, f.z),
-        spans=f.marked(e, sure, L),
+        spans=[Span("block", f.a, f.b), *f.spans, *off],
         facts=facts(int(f.E.sum()), L - 1 - e, sure, f.hidden, ready, right, cause == "filter"),
         note=note(causes, int(f.hidden.sum()), L - 1 - e, sure, g if first else None) + f.note,
     )

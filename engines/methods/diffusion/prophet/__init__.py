@@ -24,18 +24,17 @@ from engines.kit import (
     Span,
     Steps,
     Text,
+    exact,
     gumbel_argmax,
     mask_positions,
-    max_new_tokens,
-    method,
     on_board,
     token_probability,
     torch,
     transfer_schedule,
 )
-from engines.methods.diffusion._forward import some
+from engines.methods.diffusion._forward import some, unmasking
 from engines.methods.diffusion.llada import check_schedule, guided
-from engines.methods.diffusion.prophet.bars import Watched, gaps, verdict, watched
+from engines.methods.diffusion.prophet.bars import Watched, bars_of, gaps, verdict
 from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
 
 
@@ -45,16 +44,14 @@ def check(p: Params) -> None:
     require_region(p, [offset for offset, _ in parse(p.constraints, p.max_new_tokens) if offset is not None])
 
 
-@method(
+@unmasking(
     "prophet",
     title="Prophet",
     paper="arXiv:2508.19982",
     code="https://github.com/pixeli99/Prophet",
     summary="LLaDA's loop, watched: when the logits of the answer's region are far enough apart, everything left is "
     "filled at once.",
-    needs="masked",
     params=[
-        max_new_tokens(),
         Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
         Int("steps", 0, 0, 1024, symbol="S"),
         Int("answer_start", -1, -1, 1023),
@@ -68,7 +65,7 @@ def check(p: Params) -> None:
         Float("cfg_scale", 0.0, 0.0, 4.0, step=0.1, symbol="w"),
     ],
     signature="watched",
-    emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    emits={"choice", "facts"},
     records={"watched": Watched},
     lanes={"gap": "nats", "confidence": "probability", "order": "score"},
     baseline="llada",
@@ -112,7 +109,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             best = torch.searchsorted(masks, chosen)
             x[chosen] = x0[chosen]
             edit = yield run.step(
-                records={"watched": lambda: watched(r, reads, z[r:s], g, S, p, len(masks))} if watch else {},
+                records={
+                    "watched": lambda: Watched(r, reads.tolist(), exact(gaps(z[r:s])), g, S, bars_of(p), len(masks))
+                }
+                if watch
+                else {},
                 commits=behind(
                     pinned if g == 1 else {}, chosen, x0[chosen], "all-in" if leap else p.remasking, conf[best]
                 ),

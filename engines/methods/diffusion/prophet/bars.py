@@ -15,7 +15,6 @@ from engines.kit import (
     TokenId,
     Trace,
     UserError,
-    exact,
     slider,
     torch,
 )
@@ -34,13 +33,18 @@ def phase_of(g: int, S: int) -> str:
     return "early" if g / S < 0.33 else "mid" if g / S < 0.67 else "late"
 
 
+def bars_of(p: Params) -> list[float]:
+    """The bars of the phases: early, mid, late."""
+    return [p.bar_early, p.bar_mid, p.bar_late]
+
+
 def verdict(z: Tensor, g: int, S: int, p: Params) -> Decision | None:
     """Hold the mean gap of the region's logits [n, V] against the bar of forward g of S; nothing where nothing is
     watched."""
     if not len(z):
         return None
     phase = phase_of(g, S)
-    bar = (p.bar_early, p.bar_mid, p.bar_late)[PHASES.index(phase)]
+    bar = bars_of(p)[PHASES.index(phase)]
     mean = float(gaps(z).double().mean())
     staircase = f"{phase} phase, forward {g} of {S}, bars {p.bar_early:g} / {p.bar_mid:g} / {p.bar_late:g}"
     return Decision(
@@ -90,9 +94,3 @@ class Watched(Record):
         leaps = Stops.over(slider(0, 2, 0.05, 1), lambda factor: mean >= factor * bar(self.forward))
         stairs = Stops.over(range(1, max(self.planned, self.forward) + 1), lambda g: bar(int(g)))
         return {"factor": leaps, "bar": stairs} if self.leads else {}
-
-
-def watched(start: int, tokens: Tensor, z: Tensor, g: int, S: int, p: Params, masks: int) -> Watched:
-    """The record of forward g of S; tokens [n] and their logits z [n, V] from position `start` on."""
-    bars = [p.bar_early, p.bar_mid, p.bar_late]
-    return Watched(start, tokens.tolist(), exact(gaps(z)), g, S, bars, masks)

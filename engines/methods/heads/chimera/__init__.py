@@ -25,19 +25,16 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.heads._rankings import vocabulary_of
-from engines.methods.heads._template import likeliest, parents_of, ranks_of
+from engines.methods.heads._template import likeliest, parents_of, ranks_of, vocabulary_of
 from engines.methods.heads.chimera.drafter import Drafter, Fusing, fusing_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
-@method(
+@drafting(
     "chimera",
     title="Chimera",
     paper="arXiv:2402.15758",
@@ -45,19 +42,14 @@ from engines.methods.speculative._verify import Draft
     summary="Guesses from the last three tokens and from one layer over the model's own states of the whole text.",
     needs={"target": "layered", "drafter": part("chimera-drafter")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="25 in the code"),
         Int("K", 3, 1, 3, symbol="K", source="4 in the code"),
         Int("window", 3, 1, 3, symbol="W", source="3 in the code"),
         Bool("sees_drafts", True, source="on in the paper, off in the code"),
-        temperature(),
     ],
     signature="fusion",
-    emits=EMITS - {"intervals"},
     records={"fusing": Fusing},
-    lanes=LANES | {"attention": "score", "foreseen": "score"},
-    baseline="greedy",
-    lossless=True,
+    lanes={"attention": "score", "foreseen": "score"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The encoder's keys of true states grow by the accepted tokens and one, behind the verification. A turn without

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.kit import Packed, Params, Record, Tensor, pack, torch
-from engines.methods.heads._rankings import Ranking, rankings_of
-from engines.methods.heads._template import Path, by_depth
+from engines.methods.heads._template import Path, Ranking, by_depth, rankings_of
 from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft
 

@@ -29,13 +29,11 @@ from engines.kit import (
     Taps,
     Tensor,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
 from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Target, propose, temperature
+from engines.methods.speculative._turn import VERBS, Target, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import exits_of, maps_of, scaled
 
@@ -43,7 +41,7 @@ MOST, CONTEXT = 18, 32
 ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the threshold", "cap": "at the maximum length"}
 
 
-@method(
+@drafting(
     "del",
     title="DEL",
     paper="arXiv:2504.05598",
@@ -51,7 +49,6 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the thresh
     summary="Measures after every round which layer would have drafted right, and picks exit and draft length anew.",
     needs={"target": "layered", "maps": part("exit-maps")},
     params=[
-        max_new_tokens(64),
         Choice("exits", "maps", ["maps", "raw"]),
         Choice("stop", "tau", ["tau", "length"]),
         Int("gamma_max", MOST, 2, MOST, source="18 in the code"),
@@ -59,14 +56,10 @@ ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the thresh
         Float("omega", 0.95, 0.5, 1.0, step=0.05, symbol="ω"),
         Float("cost_verify", 0.0, 0.0, 8.0, step=0.5),
         Float("cost_draft", 0.0, 0.0, 8.0, step=0.5),
-        temperature(),
     ],
     signature="exitmap",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"shadow_tokens": ShadowTokens},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: draft at exit l, verify, look at all exits, choose l and d anew."""

@@ -22,19 +22,16 @@ from engines.kit import (
     Steps,
     Tensor,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import Path, laid, ranks_of
+from engines.methods.heads._template import Path, Ranking, laid, rankings_of, ranks_of, vocabulary_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
-@method(
+@drafting(
     "ppd",
     title="PPD",
     paper="arXiv:2405.18628",
@@ -42,15 +39,9 @@ from engines.methods.speculative._verify import Draft
     summary="Three learned embeddings after each candidate make the frozen model guess ahead while it verifies.",
     needs={"target": "layered", "prompts": part("prompt-tokens")},
     params=[
-        max_new_tokens(64),
         Int("budget", 24, SMALLEST, 64, symbol="B", source="60 to 285 on GPUs"),
-        temperature(),
     ],
     signature="tree",
-    emits=EMITS - {"intervals"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The official loop, `start_inference` in prompt/model/model.py. The state s is the number of prompt outputs at

@@ -34,10 +34,10 @@ from engines.kit import (
     token_probability,
     torch,
 )
-from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Answer, Reading, Scene, blocks, crop, picture, shown, write_answer
 from engines.methods.multimodal._word import until_end
 from engines.methods.multimodal.context_str.context import Gate, Scored, gate, meaning, score
+from engines.methods.multimodal.scene_heavy import WINDOWS, Heavy, heavily
 
 MATCHINGS = ("by word", "as released")
 GIVEN, ALONE = "A picture of {caption}. The word on it is", "A picture of something. The word on it is"

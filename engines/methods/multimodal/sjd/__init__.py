@@ -24,8 +24,7 @@ from engines.kit import (
     within_rank,
 )
 from engines.methods.multimodal._word import until_end
-from engines.methods.multimodal.sjd.jacobi import iterate
-from engines.methods.multimodal.sjd.window import Window, causes, chain, guided, media, note
+from engines.methods.multimodal.sjd.window import Window, causes, chain, guided, iterate, media, note
 
 
 @method(

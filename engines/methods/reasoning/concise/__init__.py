@@ -28,8 +28,7 @@ from engines.kit import (
     ranked,
     torch,
 )
-from engines.methods.reasoning.concise.alone import Alone, LeftAlone
-from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, reading
+from engines.methods.reasoning.concise.thought import Alone, LeftAlone, Marked, Probe, Prose, reading
 
 
 @method(

@@ -32,15 +32,13 @@ from engines.kit import (
     Steps,
     Taps,
     Tensor,
-    distribution,
-    draw,
-    entropy,
     many,
     max_new_tokens,
     method,
     part,
     torch,
 )
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.routing.read_me.experts import (
     HIT,
     LOOKAHEAD,
@@ -103,13 +101,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         queued = [p.fixed - 1] * len(e) if p.fixed else G.argmax(-1).tolist()
         experts = [*experts[:base], *queued]
         z = model.unembed(through(model, ids[base:], cache, mask[queued])[-1:], predicts=len(ids))  # [1, V]
-        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
-        chance, at = float(z[0].softmax(-1)[token]), len(ids)
+        token = chosen(z, p.temperature, run.rng)
         slots = shelf.serve(base, queued, names)
         edit = yield run.step(
-            commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
-            scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
-            candidates=lambda: ([at], z),
+            **token_groups(len(ids), token, z, p.temperature, torch.float32),
             choice=decision(G[-1], queued[-1], experts, names),
             routing=[everywhere(base, queued, L, len(names))] if run.detail != "none" else [],
             spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],

@@ -27,9 +27,8 @@ from engines.kit import (
     Steps,
     max_new_tokens,
     method,
-    part,
 )
-from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
+from engines.methods.search._policy import DELIMITER, SEARCH, TEMPERATURE, WAITING, Policy
 from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, Standing, State
 
 ROOT = 0.5  # r of the question itself: any value gives the same order
@@ -41,7 +40,6 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
     own="after the abstract, own costs of a step",
     paper="arXiv:2505.13672",
     summary="Continues the partial solution that a reward model finds most promising, wherever in the tree it stands.",
-    needs={"target": "causal", "prm": part("prm")},
     params=[
         max_new_tokens(96),
         Int("k", 4, 1, 8, source="ours"),
@@ -54,10 +52,7 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
     ],
     records={"frontier": Standing},
     signature="frontier",
-    emits={"commits", "scores", "branches", "facts", "note"},
-    lanes={"reward": "probability"},
-    baseline="greedy",
-    paths={},
+    **SEARCH,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """An expansion per step. The board shows the open state that is next, and in the end the solution."""

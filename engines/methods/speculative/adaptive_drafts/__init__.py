@@ -16,8 +16,8 @@ fixed budgets decide, here counts and a clock."""
 from collections.abc import Sequence
 from functools import partial
 
-from engines.kit import Bool, Float, Int, Params, Recorder, Roles, RowCosts, Steps, many, max_new_tokens, method, torch
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.kit import Bool, Float, Int, Params, Recorder, Roles, RowCosts, Steps, many, torch
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.draft_model import DraftModel
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, StoreCopy, TextCopy, ranked
@@ -31,14 +31,13 @@ READ = 128  # of a longer prompt only so many rows go through the output head, f
 MEASURED = -1.0
 
 
-@method(
+@drafting(
     "adaptive-drafts",
     title="Adaptive drafts",
     own="ours",
     summary="Each round takes the draft that promises most tokens for what its rows cost on this machine, or none.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Bool("copies", True, source="ours"),
         Bool("table", True, source="ours"),
         Bool("store", True, source="ours"),
@@ -46,14 +45,9 @@ MEASURED = -1.0
         Int("rows", 32, 0, MOST, symbol="n", neutral=0, source="ours"),
         Int("depth", 16, 1, MOST, symbol="D", source="ours"),
         Float("row_cost", MEASURED, MEASURED, 1.0, step=0.05, symbol="c", source="ours"),
-        temperature(),
     ],
     signature="bets",
-    emits=EMITS - {"intervals"},
     records={"bets": TreeChoice},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
     optional={"draft"},
     costs=True,
 )

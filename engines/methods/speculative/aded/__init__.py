@@ -33,11 +33,9 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
-    max_new_tokens,
-    method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.aded.searched import TableSearch, searched
 from engines.methods.speculative.aded.trigrams import (
@@ -57,7 +55,7 @@ KEEP = 12  # successors per pair of a corpus
 SHOWN = 5  # successors recorded per pair
 
 
-@method(
+@drafting(
     "aded",
     title="ADED",
     paper="arXiv:2407.12021",
@@ -66,7 +64,6 @@ SHOWN = 5  # successors recorded per pair
     "worth verifying.",
     needs="causal",
     params=[
-        max_new_tokens(64),
         Int("window", 16, 3, 64, source="code"),
         Float("increment", 0.04, 0.0, 0.5, source="code"),
         Float("cap", 3.0, 0.1, 5.0, step=0.1, source="code"),
@@ -80,14 +77,10 @@ SHOWN = 5  # successors recorded per pair
         Float("c1", 32.0, 0.0, 64.0, step=1, symbol="c1", source="code"),
         Float("c2", 8.0, 1.0, 64.0, step=1, symbol="c2", source="code"),
         Choice("reward", "intended", ["intended", "released"]),
-        temperature(),
     ],
     signature="searchtree",
-    emits=(EMITS - {"intervals"}) | {"memory"},
+    emits={"memory"},
     records={"table_search": TableSearch},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Search, verify, learn (the official `aded_model.py`). A text of fewer than three tokens teaches nothing, one of

@@ -33,20 +33,17 @@ from engines.kit import (
     Text,
     Tree,
     many,
-    max_new_tokens,
-    method,
     part,
     slider,
 )
 from engines.methods.speculative._turn import (
-    EMITS,
-    LANES,
     VERBS,
     Drafter,
     Target,
     TargetRows,
     Turn,
     draft_temperature,
+    drafting,
     temperature,
 )
 from engines.methods.speculative._verify import Draft, Test, Verdict
@@ -76,7 +73,7 @@ class Judged(Record):
         return {"delta": Stops.over(slider(0, 1, 0.01, self.delta), fates)}
 
 
-@method(
+@drafting(
     "judge-decoding",
     title="Judge decoding",
     own="after reviews of the paper, own judge",
@@ -85,7 +82,6 @@ class Judged(Record):
     "written. Lossless only at δ = 1.",
     needs={"target": "layered", "draft": "causal", "judge": part("judge")},
     params=[
-        max_new_tokens(64),
         Int("gamma", 8, 1, MOST, symbol="γ", source="ours"),
         Float("delta", 0.5, 0.0, 1.0, step=0.05, symbol="δ", neutral=1.0, source="paper"),
         Text("text", "", source="ours"),
@@ -93,10 +89,9 @@ class Judged(Record):
         draft_temperature(),
     ],
     signature="judged",
-    emits=EMITS | {"choice"},
+    emits={"intervals", "choice"},
     records={"judged": Judged},
-    lanes={**LANES, "judge": "probability"},
-    baseline="greedy",
+    lanes={"judge": "probability"},
     lossless={"delta": 1.0},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
@@ -110,7 +105,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             typed, text = answer_ids(models.target.tokenizer, p.text), p.text
         length = min(p.gamma, target.room(ids))
         person = bool(typed) and length > 0
-        draft = of_person(ids, typed[:length]) if person else chain(drafter, ids, length, run.rng)
+        words = typed[:length]
+        draft = (
+            Draft.of([ids[-1], *words], range(-1, len(words)), "person")
+            if person
+            else drafter.chain(ids, length, run.rng)
+        )
         look = verify_and_judge(target, ids, draft, w, b, p, run.rng, more=person and len(typed) > length)
         iteration = look.turn
         drafter.settle(iteration.verdict.path if not person else [0])
@@ -186,19 +186,6 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
         return []
     spaced = tokenizer.decode(tokenizer.encode_prompt("0")).startswith(" ")
     return list(tokenizer.encode(f" {text.strip()}" if spaced else text.strip()))
-
-
-def of_person(ids: list[int], tokens: list[int]) -> Draft:
-    """A chain of typed tokens."""
-    return Draft.of([ids[-1], *tokens], range(-1, len(tokens)), "person")
-
-
-def chain(drafter: Drafter, ids: list[int], length: int, rng: Generator) -> Draft:
-    """A chain of `length` tokens from the drafter."""
-    draft = Draft(ids[-1])
-    for row in range(length):
-        drafter.propose(draft, row, drafter.behind(ids, draft, [row]).logits[-1], rng)
-    return draft
 
 
 def verify_and_judge(

@@ -26,10 +26,8 @@ from engines.kit import (
     Steps,
     Tensor,
     draw,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rapid.opinions import Opinions, pack_opinions
 from engines.methods.speculative.rapid.passages import retrieve
@@ -39,7 +37,7 @@ MOST = 16
 LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, and of them the likeliest of p
 
 
-@method(
+@drafting(
     "rapid",
     title="RAPID",
     paper="arXiv:2502.20330",
@@ -47,8 +45,8 @@ LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, 
     summary="The drafter reads only retrieved passages of a long prompt; the target reads all of it and leans towards "
     "the draft. Lossless only at η = 0.",
     needs="layered",
+    new_tokens=24,
     params=[
-        max_new_tokens(24),
         Int("gamma", 5, 1, MOST, symbol="γ", source="10 in the code"),
         Float("eta", 10.0, 0.0, 50.0, step=0.5, symbol="η", neutral=0.0, source="paper: 5 to 20"),
         Float("alpha", 0.1, 0.0, 1.0, step=0.05, symbol="α", source="code"),
@@ -59,10 +57,9 @@ LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, 
         temperature(help=""),
     ],
     signature="passages",
-    emits=EMITS | {"spans"},
+    emits={"intervals", "spans"},
     records={"opinions": Opinions},
-    lanes={**LANES, "short": "probability", "moved": "probability", "shift": "probability"},
-    baseline="greedy",
+    lanes={"short": "probability", "moved": "probability", "shift": "probability"},
     lossless={"eta": 0.0},
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:

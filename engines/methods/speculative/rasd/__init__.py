@@ -30,12 +30,10 @@ from engines.kit import (
     Roles,
     Steps,
     Tensor,
-    max_new_tokens,
-    method,
     top_ids,
 )
 from engines.methods.speculative._retrieval import Match, Prefix, copied, find, fuse, spans, trie
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
 from engines.models.parts.stores import store_of
@@ -44,7 +42,7 @@ FAN, DEPTH, ROWS, MATCHES = 4, 6, 48, 64  # the most of each
 LONGEST = 16  # the most last tokens that are looked up, as in REST
 
 
-@method(
+@drafting(
     "rasd",
     title="RASD",
     own="after the abstract, own pruning rule",
@@ -53,7 +51,6 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
     "one forward.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Bool("drafter", True, source="paper"),
         Int("fan", 2, 1, FAN, symbol="f", source="ours"),
         Int("depth", 3, 1, DEPTH, symbol="D", source="ours"),
@@ -64,13 +61,9 @@ LONGEST = 16  # the most last tokens that are looked up, as in REST
         Int("budget", 8, 0, 32, symbol="B", source="ours"),
         Float("floor", 0.0, 0.0, 1.0, source="ours"),
         Int("rows", 16, 4, ROWS, source="ours, for a CPU"),
-        temperature(),
     ],
     signature="tree",
-    emits=EMITS | {"spans"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals", "spans"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Draft, retrieve, prune, fuse, verify: one round per step."""

@@ -25,11 +25,9 @@ from engines.kit import (
     Text,
     Tokenizer,
     UserError,
-    max_new_tokens,
-    method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
 
@@ -37,7 +35,7 @@ MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
 ASK = "\nCheck the draft and write the corrected continuation:\n"
 
 
-@method(
+@drafting(
     "reflective-verification",
     title="Reflective verification",
     own="after reviews of the paper, own wording of the prompt",
@@ -46,7 +44,6 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
     "decide. Lossless only at α = 0.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Int("gamma", 5, 1, MOST, symbol="γ", source="ours, for a CPU"),
         Float(
             "alpha",
@@ -65,10 +62,9 @@ ASK = "\nCheck the draft and write the corrected continuation:\n"
         draft_temperature(),
     ],
     signature="reflected",
-    emits=EMITS,
+    emits={"intervals"},
     records={"reflection": Reflection},
-    lanes={**LANES, "own": "probability", "reflected": "probability"},
-    baseline="greedy",
+    lanes={"own": "probability", "reflected": "probability"},
     lossless={"alpha": 0.0},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
@@ -80,7 +76,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     while target.unfinished(ids):
         n += 1
         poisoned = bool(p.poison) and n % p.poison == 0 and target.room(ids) > 0
-        draft = chain(drafter, ids, min(p.gamma, target.room(ids)), run.rng, poisoned=poisoned)
+        first = int(torch.randint(drafter.vocab_size, (), generator=run.rng)) if poisoned else None
+        draft = drafter.chain(ids, min(p.gamma, target.room(ids)), run.rng, first)
         look = verify_twice(target, ids, draft, r, p, run.rng)
         iteration = look.turn
         drafter.settle(iteration.verdict.path)
@@ -114,19 +111,6 @@ def words(tokenizer: Tokenizer, request: str) -> list[int]:
     if len(r) > REQUEST:
         raise UserError(f"the request has {len(r)} tokens; at most {REQUEST} are read a second time, so shorten it.")
     return r
-
-
-def chain(drafter: Drafter, ids: list[int], gamma: int, rng: Generator, *, poisoned: bool) -> Draft:
-    """Draft gamma tokens one behind the other. poisoned: the first one is uniformly random, and the others continue
-    it."""
-    draft = Draft(ids[-1])
-    for row in range(gamma):
-        z = drafter.behind(ids, draft, [row]).logits[0]
-        if row == 0 and poisoned:
-            draft.add(0, int(torch.randint(drafter.vocab_size, (), generator=rng)), source="random")
-        else:
-            drafter.propose(draft, row, z, rng)
-    return draft
 
 
 def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: Params, rng: Generator) -> Look:

@@ -27,11 +27,9 @@ from engines.kit import (
     Tensor,
     Text,
     UserError,
-    max_new_tokens,
-    method,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
+from engines.methods.speculative._turn import VERBS, Drafter, Target, Turn, draft_temperature, drafting, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rsd.draws import Draws, draws_of
 
@@ -47,7 +45,7 @@ def check(p: Params) -> None:
     factors(p.branching)
 
 
-@method(
+@drafting(
     "rsd",
     title="RSD",
     own="after the abstract",
@@ -56,7 +54,6 @@ def check(p: Params) -> None:
     "after the other.",
     needs={"target": "causal", "draft": "causal"},
     params=[
-        max_new_tokens(64),
         Choice("variant", "S", ["S", "C"]),
         Int("width", 4, 1, 8, symbol="W", source="ours, for a CPU"),
         Int("length", 3, 1, 6, symbol="D", source="ours, for a CPU"),
@@ -66,11 +63,8 @@ def check(p: Params) -> None:
         draft_temperature(1.0, source="ours; the paper's was not readable"),
     ],
     signature="siblings",
-    emits=EMITS,
+    emits={"intervals"},
     records={"draws": Draws},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
     check=check,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -8,30 +8,33 @@ drawn from: the text has the target's distribution whatever the store holds.
 
 `trajectories` samples are decoded on one store, one after the other: each is written on the board, the next one starts
 from the prompt again, and the last one stays. The forwards of all samples count. At temperature 0 all samples are the
-greedy text. Side by side, as in the paper, they are `stand_side_by_side`.
+greedy text. Side by side, as in the paper, every forward feeds a draft tree for each sample that is not done, in one
+cache, each drafted from the store as it stood before; what the target says at all of them is remembered. The board then
+shows the first sample, which stays (choosing by length would not be a draw of the target's distribution), and
+`branches` hold all.
 
 The abstract and public summaries were read, not the paper. Ours, where they leave it open: keys of 3, 2 and 1 tokens;
 the prompt's positions are stored; what is stored is the distribution at the sampling temperature, at temperature 0 the
 distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `templates.py`
 counts what is really accepted."""
 
+from typing import Any
+
 from engines.kit import (
     Branch,
     CausalLM,
     Int,
     Params,
+    Paths,
     Recorder,
     Steps,
     from_child_counts,
     many,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, Target
+from engines.methods.speculative._turn import Target, drafting, judged, unfinished
 from engines.methods.speculative.stand.rounds import (
     SHARED,
     TEMPLATES,
-    WITH_SUFFIX,
     Suffixes,
     check,
     drafted,
@@ -43,27 +46,28 @@ from engines.methods.speculative.stand.rounds import (
 )
 from engines.methods.speculative.stand.store import Store, overlaps
 
+STAND: dict[str, Any] = {  # what both declare
+    "own": "after the abstract and reviews",
+    "paper": "arXiv:2506.04708",
+    "needs": "causal",
+    "signature": "samplebands",
+    "emits": {"branches", "memory"},
+    "records": {"suffixes": Suffixes},
+    "lanes": {"suffix": "count"},
+    "check": check,
+}
 
-@method(
+
+@drafting(
     "stand",
     title="STAND",
-    own="after the abstract and reviews",
-    paper="arXiv:2506.04708",
     summary="The target's distributions after every n-gram are remembered, and later samples of the same prompt are "
     "drafted from them.",
-    needs="causal",
     params=[
-        max_new_tokens(64),
         Int("trajectories", 1, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
-    signature="samplebands",
-    emits=(EMITS - {"intervals"}) | {"branches", "memory"},
-    records={"suffixes": Suffixes},
-    lanes=WITH_SUFFIX,
-    baseline="greedy",
-    lossless=True,
-    check=check,
+    **STAND,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Draft from the store, verify against the target, remember what it said, for one sample after the other. With
@@ -117,3 +121,61 @@ def summary(sample: list[int], model: CausalLM, forwards: int) -> str:
     n = len(sample) - ended
     counted = f"{many(n, 'token')}{' and its end mark' if ended else ''}"
     return f"done, {counted} in {many(forwards, 'forward')}."
+
+
+@drafting(
+    "stand-side-by-side",
+    title="STAND side by side",
+    summary="Several samples of one prompt in every forward, each with a draft tree from what all of them have shown "
+    "of the target.",
+    params=[
+        Int("trajectories", 4, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
+        *SHARED,
+    ],
+    paths={},
+    **STAND,
+)
+def decode_side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """Draft a tree for each sample, one forward for all, verify each, remember: a round per step."""
+    parents, _ = from_child_counts(TEMPLATES[p.template])
+    end, store, forwards = len(prompt) + p.max_new_tokens, Store(), 0
+    paths = Paths(model, prompt, rows=p.trajectories * (p.max_new_tokens + len(parents)), rng=run.rng)
+    first, *_ = [paths.add() for _ in range(p.trajectories)]
+
+    while living := unfinished(paths, len(prompt), end):
+        trees = {
+            path.id: drafted(
+                store, paths.read(path), parents, p, path.rng, model.vocab_size, deepest=end - path.length - 1
+            )
+            for path in living
+        }
+        fed = paths.feed({i: tree.draft for i, tree in trees.items()})
+        turns = {path.id: judged(paths, path, fed[path.id], trees[path.id].draft, p, end) for path in living}
+        for iteration in turns.values():
+            remember(store, iteration, p)
+        forwards += 1
+        left, shown = unfinished(paths, len(prompt), end), next(iter(turns))
+        first.fate = first.fate if left or first.fate == "alive" else "chosen"
+        for path in living:
+            path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
+        token_count = sum(path.length - len(prompt) for path in paths.paths)
+        edit = yield run.step(
+            **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
+            memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
+            branches=paths.branches(),
+            records={
+                "suffixes": lambda: Suffixes([sample_step(i, len(prompt), turns[i], trees[i]) for i in sorted(turns)])
+            },
+            facts={
+                "samples": len(living),
+                "drafted": sum(len(tree.draft) - 1 for tree in trees.values()),
+                "accepted": sum(iteration.accepted for iteration in turns.values()),
+                "rows": sum(len(tree.draft) for tree in trees.values()),
+                "hit_order": trees[shown].orders.get(0, 0),
+                "hits": sum(n > 0 for tree in trees.values() for n in tree.orders.values()),
+                "store_keys": len(store.entries),
+                "tokens_per_forward": token_count / forwards,
+            },
+            note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
+        )
+        paths.apply_edit(run, edit, first)

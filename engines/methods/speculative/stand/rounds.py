@@ -17,7 +17,7 @@ from engines.kit import (
     children,
     torch,
 )
-from engines.methods.speculative._turn import LANES, Turn, temperature
+from engines.methods.speculative._turn import Turn
 from engines.methods.speculative.stand.store import Grown, Store, grow, largest
 
 # Children of each node, breadth first: of `broad(6, 10)` (780 nodes) the best under an assumed chance of 0.6 (rank +
@@ -38,9 +38,7 @@ SHARED = [
     Int("longest", 3, 1, 5, symbol="n", source="ours; up to 4 in the paper"),
     Int("shortest", 1, 1, 5, source="ours; 2 in the paper"),
     Int("stored", 10, 2, 20, symbol="K", source="paper"),
-    temperature(),
 ]
-WITH_SUFFIX = {**LANES, "suffix": "count"}
 
 
 def check(p: Params) -> None:

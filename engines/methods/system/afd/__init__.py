@@ -23,12 +23,11 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
-    entropy,
     many,
     max_new_tokens,
     method,
-    token_probability,
 )
+from engines.methods.baselines._plain import token_groups
 from engines.methods.system.afd.batch import Batch, Part, catch_up, decode_rows, prefilled
 from engines.methods.system.afd.feeding import Elsewhere, Here
 
@@ -67,7 +66,7 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
         while batch.fates[0] == "alive":
             catch_up(model, batch, caches, b)
             z, parts = decode_rows(model, batch.tokens(batch.length - 1), caches, feeding)  # [B, V]
-            at, n, wrote = [batch.length], batch.length, batch.living
+            n, wrote = batch.length, batch.living
             batch.write(z, end, model.eos_ids)
             token = batch.texts[0][-1]
             facts = {"processes": 1, "batch": m * b, "kv_bytes": size * n, "kv_bytes_read": m * b * size * n}
@@ -78,12 +77,8 @@ def decode(model: CountedSplit, prompt: list[int], p: Params, run: Recorder) -> 
             if p.execution == TWO:
                 facts |= {"processes": 2, "handed_over": 2 * model.num_layers * m * b * width * NUMBER}
                 note += f" {facts['handed_over']:,} bytes sent to the other process and back."
-            z = z[:1]
-            chance = token_probability(z, z.new_tensor([token]).long())
             edit = yield run.step(
-                commits=(at, [token], "sampled" if p.temperature else "greedy", chance),
-                scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
-                candidates=lambda: (at, z),
+                **token_groups(n, token, z[:1], p.temperature),
                 branches=batch.branches(),
                 intervals=bars(parts, run),
                 facts=facts,

@@ -24,17 +24,15 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
-    max_new_tokens,
-    method,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, propose, temperature
+from engines.methods.speculative._turn import Target, drafting, propose
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, intervals
 
 MOST, WIDEST, ENDS = 8, 7, 3
 
 
-@method(
+@drafting(
     "easyspec",
     title="EasySpec",
     own="after the abstract and reviews, on one device",
@@ -42,21 +40,17 @@ MOST, WIDEST, ENDS = 8, 7, 3
     summary="The draft's layers attend in groups, all from the state that entered the group; one exact forward per "
     "round corrects its cache.",
     needs="layered",
+    new_tokens=48,
     params=[
-        max_new_tokens(48),
         Int("gamma", 5, 1, MOST, symbol="γ", source="ours"),
         Int("size", 4, 1, WIDEST, symbol="N", source="paper"),
         Int("ends", 1, 0, ENDS, source="paper"),
         Choice("parallel", ATTENTION, [ATTENTION, WHOLE], source="paper"),
         Bool("calibrate", True),
         Int("devices", 8, 1, 8, symbol="G"),
-        temperature(),
     ],
     signature="schedule",
-    emits=EMITS | {"spans"},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals", "spans"},
 )
 def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: calibrate, draft fuzzily, verify. The second draft of a round, the first fuzzy one, is timed

@@ -32,13 +32,12 @@ from engines.kit import (
     Taps,
     Tensor,
     UserError,
-    distribution,
-    draw,
-    entropy,
     many,
     max_new_tokens,
     method,
+    torch,
 )
+from engines.methods.baselines._plain import chosen, token_groups
 from engines.methods.system.lean_attention.attention import Work, softmax_state
 from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
@@ -89,13 +88,10 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             layers = Layers(p, pool)
             h = model.layers(model.embed(ids[-1:]), cache, 0, L, taps=Taps(attention=layers.attend))
         z = model.unembed(h, predicts=len(ids))  # [1, V]
-        token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
-        chance, at = float(z[0].softmax(-1)[token]), len(ids)
+        token = chosen(z, p.temperature, run.rng)
         facts, lanes = describe(layers, p, run)
         edit = yield run.step(
-            commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
-            scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
-            candidates=lambda: ([at], z),
+            **token_groups(len(ids), token, z, p.temperature, torch.float32),
             records={"tiling": Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
             intervals=lanes,
             facts=facts,

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from engines.core.lazy import without_gradients
 from engines.kit import (
     Choice,
     Decision,
@@ -34,12 +35,10 @@ from engines.kit import (
     Tensor,
     distribution,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.mirror_sd.rounds import (
     END,
@@ -58,7 +57,7 @@ from engines.models.networks.exits import exits_of, maps_of, scaled
 EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 
 
-@method(
+@drafting(
     "mirror-sd",
     title="Mirror-SD",
     own="second device modelled",
@@ -66,21 +65,18 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     summary="From half-way up the target tells the draft its guesses; windows for all of them are written while its "
     "upper layers run.",
     needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
+    new_tokens=48,
     params=[
-        max_new_tokens(48),
         Int("gamma", 3, 1, LONGEST, symbol="γ", source="7 in the paper"),
         Int("kappa", 2, 1, WIDEST, symbol="κ", source="8 in the paper"),
         Float("depth", 0.8, 0.05, 0.95, step=0.05, symbol="ℓ/N", source="0.5 in the paper"),
         Choice("exits", "maps", ["maps", "raw"]),
         Choice("rooting", EVERY, [EVERY, FIRST]),
         Choice("execution", "turns", ["turns", "threads"]),
-        temperature(),
     ],
     signature="schedule",
-    emits=EMITS | {"choice", "branches"},
-    lanes={**LANES, "overlap": "probability"},
-    baseline="greedy",
-    lossless=True,
+    emits={"intervals", "branches", "choice"},
+    lanes={"overlap": "probability"},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""
@@ -103,7 +99,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                     z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
                     sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
-            work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
+            work = pool.submit(without_gradients(draft.grow), ids, d, sent, p.gamma, stages) if threads else None
             with stages.during(UPPER, "layers", f"{l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
             if work:
@@ -143,12 +139,6 @@ def exit_of(maps: Any, N: int, depth: float, raw: bool, device: str) -> tuple[in
 def nothing(h: Tensor) -> tuple[Tensor, Tensor]:
     """A channel without guesses."""
     return h.new_zeros((0, 1), dtype=torch.long), h.new_zeros((0, 1))
-
-
-def apart(draft: Rollouts, *given: Any) -> None:
-    """Grow the branches in another thread, which has to say for itself that nothing is trained."""
-    with torch.inference_mode():
-        draft.grow(*given)
 
 
 def overlaps(iteration: Turn, omega: Tensor) -> dict[str, Any]:

@@ -30,40 +30,45 @@ from engines.kit import (
     Steps,
     bytes_held,
     many,
-    max_new_tokens,
-    method,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Turn, judged, temperature, unfinished
+from engines.methods.speculative._turn import Turn, drafting, judged, unfinished
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.token_recycling import expand, update
-from engines.methods.system.specmemo.ledger import by_path, live_bytes, resident_bytes, stacked
-from engines.methods.system.specmemo.plan import GUESSES, MB, REFERENCE, TREES, Plan, shape
+from engines.methods.system.specmemo.plan import (
+    GUESSES,
+    MB,
+    REFERENCE,
+    TREES,
+    Plan,
+    by_path,
+    live_bytes,
+    resident_bytes,
+    shape,
+    stacked,
+)
 
 LENGTH, TREE = "length", "tree"
 
 
-@method(
+@drafting(
     "specmemo",
     title="SpecMemo",
     own="after the abstract, own plan of memory",
     paper="arXiv:2506.01986",
     summary="Every byte of tree speculation is written down, and the largest tree is used that fits a budget.",
     needs="causal",
+    new_tokens=48,
     params=[
-        max_new_tokens(48),
         Float("budget", 0.0, 0.0, 2048.0, step=0.25, symbol="β"),
         Choice("keeps", LENGTH, [LENGTH, TREE], source="ours"),
         Int("nodes", 16, 1, TREES[-1], symbol="T", source="64"),
         Int("batch", 1, 1, 8, symbol="B"),
         Choice("allocation", "lean", ["lean", REFERENCE], source="lean"),
-        temperature(),
     ],
     signature="arena",
-    emits=EMITS | {"branches"},
-    lanes=LANES,
-    baseline="greedy",
+    emits={"intervals", "branches"},
     lossless=[{"keeps": LENGTH}, {"budget": 0.0}],
     paths={"batch": 3},
 )

@@ -34,14 +34,13 @@ from engines.kit import (
     Taps,
     UserError,
     bytes_held,
-    entropy,
     max_new_tokens,
     method,
     pack_placement,
     pack_routing,
     part,
-    token_probability,
 )
+from engines.methods.baselines._plain import token_groups
 from engines.methods.system.speculative_moe.exchanges import (
     Exchange,
     balanced_table,
@@ -91,19 +90,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         base, rows, routings = cache.length, ids[cache.length :], list[Routing]()
         x = model.layers(model.embed(rows), cache, 0, model.num_layers, taps=Taps(router=routings.append))
         z = model.unembed(x[-1:], predicts=len(ids))  # [1, V]
-        token, at, d = int(z[0].argmax()), [len(ids)], x.shape[1]
+        token, d = int(z[0].argmax()), x.shape[1]
         homes = [put(plan, rows, base, p.devices) for plan in plans]
         usual = [put(Plan(in_order(T.shape[2], p.devices), None), rows, base, p.devices)] * len(T)
         ours = layered(routings, homes, [plan.C for plan in plans], p.devices)
         ordinary = layered(routings, usual, [in_order(T.shape[2], p.devices)] * len(T), p.devices)
-        chance, facts = token_probability(z, z.argmax(-1)), {**figures(ours, d, p), **beside(ordinary, d, p)}
+        facts = {**figures(ours, d, p), **beside(ordinary, d, p)}
         facts["unknown"] = sum(int(T[0, token].sum()) == 0 for token in rows)
         routed = [pack_routing(routings, range(base, base + len(rows)))]
         routed += [pack_placement(homes, layers, range(base, base + len(rows))), *placement]
         edit = yield run.step(
-            commits=(at, [token], "greedy", chance),
-            scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
-            candidates=lambda: (at, z),
+            **token_groups(len(ids), token, z),
             routing=[packed for packed in routed if packed],
             intervals=moved(ours, d),
             facts=facts,

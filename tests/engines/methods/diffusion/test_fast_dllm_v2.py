@@ -2,14 +2,14 @@
 
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.methods.diffusion.fast_dllm_v2 import propose
+from engines.methods.diffusion._open_block import propose
+from engines.methods.diffusion.fast_dllm_v2 import TOP_P
 from tests.engines.fakes import commits
 
 STUB = Path(__file__).parents[3] / "golden" / "diffusion" / "stubs" / "q"  # blocks of 8
@@ -79,7 +79,7 @@ def test_a_sub_block_that_does_not_fit_is_refused():
 
 def test_sampling_keeps_to_the_likely_tokens():
     z = torch.tensor([[2.0, 1.0, 0.0, -6.0]]).repeat(400, 1)
-    tokens, chance = propose(z, SimpleNamespace(temperature=1.0), SimpleNamespace(rng=torch.Generator().manual_seed(0)))
+    tokens, chance = propose(z, 1.0, 0, TOP_P, torch.Generator().manual_seed(0))
     distribution = z[0, :3].softmax(-1)  # the fourth token lies behind 95 % of the mass
     assert set(tokens.tolist()) == {0, 1, 2} and torch.allclose(chance, distribution[tokens])
     assert float((tokens == 0).float().mean()) == pytest.approx(float(distribution[0]), abs=0.08)

@@ -8,8 +8,7 @@ import torch
 
 import engines
 from engines.methods.diffusion._editing import Edits, Past
-from engines.methods.diffusion.llada22 import Block, fill, leave_circle, words_alone
-from engines.methods.diffusion.llada22.moves import NEW, follow, moved
+from engines.methods.diffusion.llada22 import NEW, Block, fill, follow, leave_circle, moved, words_alone
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board
 

@@ -9,8 +9,7 @@ import torch
 import engines
 from engines.core.kinds.layered import CountedLayered
 from engines.core.meter import Meter
-from engines.methods.heads.hidden_transfer import forward, maps_of
-from engines.methods.heads.hidden_transfer.lens import Transfer
+from engines.methods.heads.hidden_transfer import Transfer, forward, maps_of
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
 from engines.models.parts import load_part

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.multimodal import _heavy, _scene
+from engines.methods.multimodal import _scene, scene_heavy
 from engines.methods.multimodal._scene import Scene
 from engines.methods.multimodal.context_str import context, log_probabilities, meanings
 from engines.tasks.scenes import SceneLook, drawn
@@ -65,8 +65,8 @@ def test_the_heavy_way_is_its_control_and_really_done():
     ours, control = run(tau=1.01), run(slug="scene-heavy")
     assert ours.text == control.text
     turns = [step for step in ours.steps if step.record(*SCENE).stage == "heavy"]
-    assert len(turns) == len(_heavy.TURNS) and all(step.forwards["reader"] >= 5 for step in turns)
-    assert {step.facts["pictures"] for step in turns} == {3.0 * (1 + len(_heavy.WINDOWS))}
+    assert len(turns) == len(scene_heavy.TURNS) and all(step.forwards["reader"] >= 5 for step in turns)
+    assert {step.facts["pictures"] for step in turns} == {3.0 * (1 + len(scene_heavy.WINDOWS))}
     light = run(tau=0.0).totals.work_by_role["reader"]
     assert ours.totals.work_by_role["reader"] - light > 20 * light
     assert control.totals.work_by_role["reader"] == ours.totals.work_by_role["reader"] - light
@@ -108,7 +108,7 @@ def test_beams_hold_the_likeliest_texts():
     model = engines.load_model(READER, dtype="float32")
     scene = drawn("cafe", SceneLook())
     seen = torch.stack([_scene.crop(scene.pixels, (10, 80, 40, 96)), _scene.crop(scene.pixels, (0, 0, 128, 256))])
-    wide, narrow = _heavy.beam_search(model, seen, 5, 4), _heavy.beam_search(model, seen, 1, 4)
+    wide, narrow = scene_heavy.beam_search(model, seen, 5, 4), scene_heavy.beam_search(model, seen, 1, 4)
     for five, one in zip(wide, narrow, strict=True):
         assert len(five) == 5 and max(five.values()) >= max(one.values()) - 1e-4
         assert sum(torch.tensor(list(five.values())).exp().tolist()) <= 1.0 + 1e-4

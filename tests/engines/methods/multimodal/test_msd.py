@@ -10,8 +10,8 @@ import torch
 import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
-from engines.methods.multimodal._seen import Drafter, picture_of
-from engines.methods.multimodal.msd.inputs import Inputs
+from engines.methods.multimodal._seen import Sighted, picture_of
+from engines.methods.multimodal.msd import Inputs
 from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
@@ -91,7 +91,7 @@ def test_sampling_keeps_the_distribution(slug, model):
 
 def drafter(model, draft, prompt, **given):
     ids = model.tokenizer.encode_prompt(prompt)
-    made = Drafter(counted(model, "draft", Meter(), "layered"), draft, picture_of(model, ids), **given)
+    made = Sighted(counted(model, "draft", Meter(), "layered"), draft, picture_of(model, ids), ids[0], **given)
     out = model.extend(ids, model.new_cache(64), hidden=(model.num_layers,))
     return made, ids, out.hidden[model.num_layers]
 
@@ -120,12 +120,12 @@ def test_reading_in_parts_is_reading_at_once(model, parts):
         one, ids, H = drafter(model, draft_of(parts[part], name), "scene 3")
         text = [*ids, 20, 21, 22]
         H = model.extend(text, model.new_cache(64), hidden=(model.num_layers,)).hidden[model.num_layers]
-        one.read(text[:-2], H[: len(ids)], 2)
-        one.forget(len(ids) + 1)
-        one.read([*text, 23], H, 2)
-        whole = Drafter(one.model, one.draft, one.image)
-        whole.read([*text, 23], H, 2)
-        assert torch.allclose(one.F, whole.F, atol=1e-4) and one.past.length == whole.past.length
+        one.read(text[1 : len(ids) + 1], H[: len(ids)])
+        one.crop(len(ids))
+        F = one.read([*text[len(ids) + 1 :], 23], H[len(ids) :])
+        whole = Sighted(one.model, one.draft, one.image, one.first)
+        assert torch.allclose(F[-1], whole.read([*text[1:], 23], H)[-1], atol=1e-4)
+        assert one.past.length == whole.past.length
 
 
 def first_guesses(model, ids, name, V):

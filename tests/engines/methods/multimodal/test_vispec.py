@@ -28,11 +28,11 @@ def test_one_entry_for_36_and_the_text_where_it_was(model, parts):
     small, ids, H = drafter(model, draft_of(parts["vision-compressor"], "compressed"), "scene 3")
     large, _, _ = drafter(model, draft_of(parts["vision-drafts"], "growing"), "scene 3")
     for one in (small, large):
-        one.read([*ids, 20], H, 2)
+        one.read([*ids[1:], 20], H)
     assert (small.past.length, large.past.length) == (3, 38) and small.kept == 1 and large.kept == 36
     e = model.embed([*ids, 20])[1:]
     assert small.draft.sequence(e, H, 36)[1].tolist() == [35, 36, 37]
-    small.forget(len(ids))
+    small.crop(len(ids) - 1)
     assert small.past.length == 2 and small.T == 37
     trace = run("vispec")
     kept = [step.record(*VISION).entries["picture"] for step in trace.steps[1:]]
@@ -44,5 +44,5 @@ def test_switches_of_vispec_take_something_away(model, parts):
     draft = draft_of(parts["vision-compressor"], "compressed")
     for given, length, recalled in (({}, 3, True), ({"compact": False}, 2, True), ({"recall": False}, 3, False)):
         made, ids, H = drafter(model, draft, "scene 3", **given)
-        made.read([*ids, 20], H, 2)
+        made.read([*ids[1:], 20], H)
         assert made.past.length == length and (made.g is not None) == recalled

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import engines
 from engines.kit import distribution, draw
 from engines.methods.reasoning._votes import Vote
-from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, election, first, votes
+from engines.methods.reasoning.ffs import Trace, chosen, cutoff, election, first, votes
 from tests.engines.fakes import TableCausal
 
 VOTE = "vote", Vote

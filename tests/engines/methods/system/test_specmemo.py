@@ -9,8 +9,7 @@ import torch
 import engines
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
-from engines.methods.system.specmemo.ledger import leaf_paths, live_bytes
-from engines.methods.system.specmemo.plan import TREES, Plan, shape
+from engines.methods.system.specmemo.plan import TREES, Plan, leaf_paths, live_bytes, shape
 
 MODEL = "tiny-ar-m"
 MB = 1_000_000

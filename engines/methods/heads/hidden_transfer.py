@@ -13,7 +13,7 @@ from accuracies on held-out text; exact verification above temperature 0.
 Letters: l the transfer layer of n, m maps W, b; N rows of the tree, c rows of text that the cache lacked, d hidden
 size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,25 +21,77 @@ from engines.kit import (
     Generator,
     Int,
     Params,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Steps,
+    Taps,
     Tensor,
+    TokenId,
     UserError,
     many,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.heads._rankings import RANKS, Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import laid, likeliest, parents_of, ranks_of
-from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
-from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
+from engines.methods.heads._template import (
+    RANKS,
+    Ranking,
+    laid,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
+from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
 
-@method(
+class Transfer(Record):
+    """The pseudo rows that guessed a round's drafts, as the output head reads them after each layer from the transfer
+    layer on. They stood after `source`, whose state was mapped, and were made in the call before; where nothing was
+    drafted there are none."""
+
+    layer: int  # l
+    layers: int  # n
+    source: TokenId | None = None
+    tokens: list[list[TokenId]] = []  # [n - l + 1, m]: after l, l + 1 ... n layers; the last are the first guesses
+    chances: list[list[Probability]] = []  # of the same shape
+
+
+def above(streams: dict[int, Tensor], first: int) -> Taps:
+    """Taps that put the rows from `first` on behind each layer into `streams`, [rows, d]."""
+    return Taps(stream=lambda layer, x: streams.update({layer: x[first:].clone()}))
+
+
+def read(
+    model: Any,
+    streams: Mapping[int, Tensor],
+    vocabulary: Tensor | None,
+    source: int,
+    predicts: int,
+    guesses: Sequence[Ranking],
+) -> Transfer:
+    """The record of pseudo rows [m, d] behind l ... n layers, the first of which speaks of position `predicts`. Of the
+    last layer it has what was guessed [m], and computes nothing again."""
+    *below, n = sorted(streams)
+    tokens, sure = [], []
+    if below:
+        m = len(guesses)
+        places = [*range(predicts, predicts + m)] * len(below)
+        rows = torch.cat([streams[layer] for layer in below])
+        z = model.unbooked().unembed(rows, vocabulary, predicts=places)
+        p, best = z.softmax(-1).max(-1)  # [(n - l) m]
+        best = best if vocabulary is None else vocabulary[best]
+        tokens, sure = best.view(-1, m).tolist(), p.view(-1, m).tolist()
+    tokens.append([ranking.tokens[0] for ranking in guesses])
+    sure.append([ranking.chances[0] for ranking in guesses])
+    rounded = [[round(chance, 4) for chance in row] for row in sure]
+    return Transfer(min(streams), n, source, tokens, rounded)
+
+
+@drafting(
     "hidden-transfer",
     title="Hidden Transfer",
     own="after the abstract, own layer and training",
@@ -47,18 +99,12 @@ from engines.methods.speculative._verify import Draft
     summary="Pseudo hidden states enter in the middle of the network, and its upper layers refine them into guesses.",
     needs={"target": "layered", "maps": part("transfer-maps")},
     params=[
-        max_new_tokens(64),
         Int("transfer_layer", 0, 0, 80, symbol="l", source="ours"),
         Int("nodes", 8, 0, 40, neutral=0),
         Int("m", 3, 1, 3, symbol="m"),
-        temperature(),
     ],
     signature="transferred",
-    emits=EMITS - {"intervals"},
     records={"transfer": Transfer},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step. guesses [m] are those of the last kept row's pseudo rows; none at first and after a

@@ -12,7 +12,7 @@ a draft vocabulary where the model's is large; exact verification above temperat
 Letters: h the model's last states, a those behind the block, s the running state, M the states on a path (its memory),
 e the embedding of a guess, K depths, R_i the head of depth i."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,24 +21,77 @@ from engines.kit import (
     Choice,
     Int,
     Params,
+    Record,
     Recorder,
     Roles,
     Steps,
     Tensor,
     UserError,
-    max_new_tokens,
-    method,
     part,
     torch,
 )
-from engines.methods.heads._rankings import Ranking, rankings_of, vocabulary_of
-from engines.methods.heads._template import Path, by_depth, likeliest, parents_of, ranks_of
-from engines.methods.heads.clover.rankings import Control, Rankings
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.heads._template import (
+    Path,
+    Ranking,
+    by_depth,
+    likeliest,
+    parents_of,
+    rankings_of,
+    ranks_of,
+    vocabulary_of,
+)
+from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
+from engines.models.networks.exits import Past
 
 
-@method(
+class Rankings(Record):
+    """What the drafter ranked after each row of the tree that it went on from, and at each depth the control, whose
+    heads see no guess."""
+
+    linked: bool  # whether guesses came back as inputs
+    rows: list[int]  # of the tree, one for each of `ranked`
+    ranked: list[Ranking]
+    control: list[Ranking] = []  # by depth; empty where none ships, and where the control itself drafted
+
+
+class Control:
+    """The heads that see no guess, beside a run that they do not draft for. They read the states that the drafter's
+    block reads, and only while a step is recorded."""
+
+    def __init__(self, model: Any, net: Any | None, vocabulary: Tensor | None, p: Params) -> None:
+        """net: None where there are none to compare with."""
+        self.model, self.vocabulary, self.linked, self.past = model, vocabulary, bool(p.link), Past()
+        self.net = net.to(model.record.device) if net is not None and p.link else None
+        self.unread: Tensor | None = None  # states h [n, d] of the newest rows
+        self.a: Tensor | None = None  # the augmented state [d] at the last row that was read
+
+    def accept(self, h: Tensor, length: int) -> None:
+        """The states of the rows that a step added, of which the text keeps those before position `length`."""
+        self.past.crop(length)
+        self.unread = h[: max(0, length - self.past.length)]
+
+    def beside(self, ranked: Mapping[int, Ranking], depths: int, position: int, block: bool) -> Rankings | None:
+        """What the drafter ranked after these rows of the tree, and the control for its `depths` places from `position`
+        on; None where nothing was drafted."""
+        control = self._ranked(depths, position, block) if self.net is not None else []
+        both = [[ranking.rounded() for ranking in rankings] for rankings in (ranked.values(), control)]
+        return Rankings(self.linked, [*ranked], *both) if ranked else None
+
+    def _ranked(self, depths: int, position: int, block: bool) -> list[Ranking]:
+        from engines.models.networks.clover_drafter import augmented  # it needs torch, which listing does not load
+
+        assert self.net is not None
+        if self.unread is not None and len(self.unread):
+            states = augmented(self.net.block, self.unread, self.past)
+            self.a, self.unread = (states if block else self.unread.float())[-1], None
+        if not depths or self.a is None:
+            return []
+        x = torch.cat([self.net.said(self.a[None], i) for i in range(depths)])
+        return rankings_of(self.model.unembed(x, self.vocabulary, normed=True, predicts=position), self.vocabulary)
+
+
+@drafting(
     "clover",
     title="Clover",
     own="after the abstract, own wiring and training",
@@ -46,20 +99,14 @@ from engines.methods.speculative._verify import Draft
     summary="A small recurrent drafter: each guess comes back as its input, and attention merges it with what it knew.",
     needs={"target": "layered", "drafter": part("clover-drafter")},
     params=[
-        max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="ours"),
         Int("K", 3, 1, 3, symbol="K", source="ours"),
         Bool("link", True, source="on in the paper"),
         Choice("memory", "all", ["all", "last"], source="ours"),
         Bool("block", True, source="on in the paper"),
-        temperature(),
     ],
     signature="conveyor",
-    emits=EMITS - {"intervals"},
     records={"rankings": Rankings},
-    lanes=LANES,
-    baseline="greedy",
-    lossless=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a
