@@ -181,6 +181,19 @@ def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
     assert said == ["95 %", "89.6 %", "89.96 %", "90.000 %", "90 %", "91 %", "0 %"]
 
 
+def test_no_field_of_a_view_has_the_name_of_what_the_player_calls() -> None:
+    """`tell` calls the methods that a view has, and a field of such a name would be called."""
+    player = "".join(path.read_text("utf-8") for path in (CLIENT / "player").glob("*.js"))
+    called = {*re.findall(r'\btell\("(\w+)"', player)}
+    assert called >= {"show", "fold", "stop"}
+    fields = {
+        (path.name, field)
+        for path in [*(CLIENT / "views").glob("*.js"), CLIENT / "player" / "drawing.js"]
+        for field in re.findall(r"^  (\w+) =|\bthis\.(\w+) = ", path.read_text("utf-8"), re.M)
+    }
+    assert not {(file, name) for file, names in fields for name in names if name in called}
+
+
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
     core = {module.name for module in closure(("player/gradio.js", *PLAYER), module_of)} | {"player/player.css"}

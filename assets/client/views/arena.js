@@ -55,7 +55,7 @@ export class Arena extends Parts {
   look = { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) };
   picture = this.below(svg("svg", this.look, ...this.layers));
   list = el("div", { style: LIST });
-  fold = this.below(el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
+  folded = this.below(el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list));
 
   #go({ clientX, clientY }) {
     const { left, top } = this.picture.getBoundingClientRect(),

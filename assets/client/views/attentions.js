@@ -30,7 +30,7 @@ export class Attentions extends StepPicture {
   n = new Dial(tr`Context`, [10, 20, 1], 2, 8192, tokens, () => this.show(this.t));
   price = new Dial(tr`Price`, [-2, 1, 0.05], 10, 0.05, dollars, () => this.show(this.t));
   dials = this.below(el("p", "dx-sliding", this.n.dom, this.price.dom));
-  fold = this.below(formula(FORMULA));
+  formula = this.below(formula(FORMULA));
   none = tr`No cache was counted in this step.`;
 
   draw() {

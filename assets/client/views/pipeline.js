@@ -50,7 +50,7 @@ export class Pipeline extends StepPicture {
     () => this.#set({}),
   );
   row = this.below(el("p", "dx-sliding", this.count.dom, this.chosen, this.length.dom, this.batch.dom));
-  fold = this.below(formula(FORMULA));
+  formula = this.below(formula(FORMULA));
   all = this.below(el("p", "dx-readout"));
 
   /** What a person set. */

@@ -33,7 +33,7 @@ export class Workers extends StepPicture {
   back = el("button", { onclick: () => this.#move() }, tr`as recorded`);
   note = el("span");
   row = this.below(el("p", "dx-sliding", ...Object.values(this.dials).map(({ dom }) => dom), this.back, this.note));
-  fold = this.below(formula(FORMULA));
+  formula = this.below(formula(FORMULA));
   keys = this.below(el("div", "dx-legend"));
   list = this.below(el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" }));
 
