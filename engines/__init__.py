@@ -8,6 +8,7 @@ Importing this package, listing methods and listing models load neither torch no
 """
 
 from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from engines.core import texts
@@ -58,88 +59,30 @@ from engines.driver.watched import digest, forking_method
 if TYPE_CHECKING:
     from engines.studies import parallelbench
 
-__all__ = [
-    "ASSETS",
-    "SCHEMA_VERSION",
-    "Alternatives",
-    "Commits",
-    "DraftRecord",
-    "Edit",
-    "FileReport",
-    "Header",
-    "MethodInfo",
-    "ModelRecord",
-    "Origin",
-    "Param",
-    "RowClock",
-    "Run",
-    "Sentences",
-    "Step",
-    "Study",
-    "StudyInfo",
-    "Trace",
-    "TraceError",
-    "Tree",
-    "UserError",
-    "assign_roles",
-    "before_weights",
-    "broken_methods",
-    "broken_studies",
-    "checks",
-    "code_version",
-    "companion",
-    "diagnose",
-    "diagnosing",
-    "differ",
-    "digest",
-    "drafts_of",
-    "extra_folder",
-    "extra_methods",
-    "fork",
-    "forking_method",
-    "get_method",
-    "get_study",
-    "gigabytes",
-    "is_known",
-    "is_loaded",
-    "joint",
-    "kinds_of",
-    "list_methods",
-    "list_models",
-    "list_studies",
-    "llama_cpp",
-    "llama_cpp_installed",
-    "load_method_file",
-    "load_drafter",
-    "load_model",
-    "loaded_bytes",
-    "log_likelihood",
-    "median_interval",
-    "method_texts",
-    "models_of",
-    "network_choices",
-    "next_logits",
-    "parallelbench",
-    "prompt_room",
-    "published_costs",
-    "read_study",
-    "read_trace",
-    "row_costs",
-    "run",
-    "size_of",
-    "stream",
-    "stream_fork",
-    "study",
-    "target_and_drafter",
-    "texts",
-    "texts_beside",
-    "verify",
-    "visible",
-    "watch",
-    "watching_downloads",
-    "wilson",
-    "with_drafter",
-]
+LATER = {  # imported at first use, since they may pull heavy modules
+    "DraftRecord": "engines.diagnosis:DraftRecord",
+    "before_weights": "engines.models.loading.wanted:before_weights",
+    "companion": "engines.models.loading.zoo:companion",
+    "diagnose": "engines.diagnosis:diagnose",
+    "diagnosing": "engines.diagnosis:diagnosing",
+    "drafts_of": "engines.diagnosis:drafts_of",
+    "is_known": "engines.models.loading.zoo:is_known",
+    "is_loaded": "engines.models.loading.zoo:is_loaded",
+    "joint": "engines.models.measures.joint",
+    "list_models": "engines.models.loading.zoo:list_models",
+    "llama_cpp": "engines.models.gguf.trial:llama_cpp",
+    "llama_cpp_installed": "engines.models.gguf.library:installed",
+    "load_drafter": "engines.models.drafters:load_drafter",
+    "load_model": "engines.models.loading.zoo:load_model",
+    "loaded_bytes": "engines.models.loading.zoo:loaded_bytes",
+    "parallelbench": "engines.studies.parallelbench",
+    "published_costs": "engines.studies._decode_costs:published",
+    "size_of": "engines.models.loading.zoo:size_of",
+    "target_and_drafter": "engines.models.loading.zoo:target_and_drafter",
+    "watch": "engines.watching:watch",
+    "watching_downloads": "engines.models.files.downloads:watching_downloads",
+    "with_drafter": "engines.models.drafters:with_drafter",
+}
 
 
 def study(
@@ -156,50 +99,6 @@ def study(
 
 
 def __getattr__(name: str) -> Any:
-    """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
-    are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
-        from engines.models.loading import zoo
-
-        return getattr(zoo, name)
-    if name == "loaded_bytes":
-        from engines.models.loading.zoo import loaded_bytes
-
-        return loaded_bytes
-    if name in ("diagnose", "diagnosing", "DraftRecord", "drafts_of"):
-        from engines import diagnosis
-
-        return getattr(diagnosis, name)
-    if name in ("load_drafter", "with_drafter"):
-        from engines.models import drafters
-
-        return getattr(drafters, name)
-    if name in ("llama_cpp", "llama_cpp_installed"):
-        from engines.models.gguf import library, trial
-
-        return trial.llama_cpp if name == "llama_cpp" else library.installed
-    if name == "watching_downloads":
-        from engines.models.files.downloads import watching_downloads
-
-        return watching_downloads
-    if name == "before_weights":
-        from engines.models.loading.wanted import before_weights
-
-        return before_weights
-    if name == "joint":
-        from engines.models.measures import joint
-
-        return joint
-    if name == "watch":
-        from engines.watching import watch
-
-        return watch
-    if name == "published_costs":
-        from engines.studies._decode_costs import published
-
-        return published
-    if name == "parallelbench":
-        from engines.studies import parallelbench
-
-        return parallelbench
+    if name in LATER:
+        return resolve_name(LATER[name])
     raise AttributeError(f"module 'engines' has no attribute '{name}'")

@@ -139,8 +139,10 @@ def test_folders_of_models_import_only_those_below_them():
 
 
 def test_explorer_uses_only_the_public_surface_of_engines():
-    public, wrong = {*engines.__all__, "tasks"}, []
-    assert all(hasattr(engines, name) for name in engines.__all__)
+    here = imports(ast.parse(Path(engines.__file__).read_text("utf-8")).body)
+    eager = {name for _, module, names in here if module.startswith("engines") for name in names}
+    public, wrong = {*eager, *engines.LATER, "study", "tasks"}, []
+    assert all(hasattr(engines, name) for name in public)
     for name, nodes in under("explorer"):
         for line, module, names in imports(nodes):
             ours = module.split(".")[0] == "engines" and module != "engines.tasks"
