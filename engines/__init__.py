@@ -76,7 +76,7 @@ LATER = {  # imported at first use, since they may pull heavy modules
     "load_model": "engines.models.loading.zoo:load_model",
     "loaded_bytes": "engines.models.loading.zoo:loaded_bytes",
     "parallelbench": "engines.studies.parallelbench",
-    "published_costs": "engines.studies._decode_costs:published",
+    "published_costs": "engines.studies.decoding_cost:published",
     "size_of": "engines.models.loading.zoo:size_of",
     "target_and_drafter": "engines.models.loading.zoo:target_and_drafter",
     "watch": "engines.watching:watch",

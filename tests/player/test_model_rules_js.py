@@ -17,7 +17,7 @@ import engines
 from engines.core.recording import pack_placement
 from engines.core.trace import Routing, pack
 from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, plans, schedule
-from engines.studies._decode_costs import Pipeline
+from engines.studies.decoding_cost import Pipeline
 from explorer.figures.handed import shown
 from tests.player.pictures import plain
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engines
-from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline, price, published, read_config
+from engines.studies.decoding_cost import DEVICES, PUBLISHED, Pipeline, price, published, read_config
 from tests.engines.conftest import GOLDEN
 
 TIMES = st.floats(1, 500)

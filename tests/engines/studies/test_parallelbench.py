@@ -11,8 +11,20 @@ import torch
 import engines
 from engines import UserError
 from engines.studies import parallelbench
-from engines.studies._closed_forms import chance, derived
-from engines.studies._parallel import ADAPTIVE, ALL, GRID, ITEMS, LENIENT, STRICT, THRESHOLDS, WRONG, Outcome, Setting
+from engines.studies.parallelbench import (
+    ADAPTIVE,
+    ALL,
+    GRID,
+    ITEMS,
+    LENIENT,
+    STRICT,
+    THRESHOLDS,
+    WRONG,
+    Outcome,
+    Setting,
+    chance,
+    derived,
+)
 from engines.tasks import Example, check, recognise
 from explorer import cli
 from explorer.bench.quality import PARALLELBENCH

@@ -9,10 +9,10 @@ import torch
 
 import engines
 from engines.models.parts import load_part
-from engines.studies import _draft_grid as grid
-from engines.studies import _draft_grid as plan
-from engines.studies import _scaling as laws
 from engines.studies import scaling_laws
+from engines.studies import scaling_laws as grid
+from engines.studies import scaling_laws as laws
+from engines.studies import scaling_laws as plan
 
 ROOT, ENDS = Path(__file__).resolve().parents[3], ("d16x1", "d64x4")
 

@@ -16,7 +16,7 @@ from engines.models.files import stored
 from engines.models.networks.exits import scaled
 from engines.models.networks.sized_draft import SIZES
 from engines.models.parts import read_part
-from engines.studies._draft_grid import checkpoints
+from engines.studies.scaling_laws import checkpoints
 from engines.tasks.domains import TINY, WIDE, domains_of, library, tokens
 from engines.training.__main__ import main
 from engines.training.core.loop import Until, run

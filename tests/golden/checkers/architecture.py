@@ -16,7 +16,7 @@ from engines.methods.system.lean_attention import partition
 from engines.methods.system.lean_attention.attention import add, empty, merge
 from engines.methods.system.speculative_moe import exchanges as ours
 from engines.models.measures import activation
-from engines.studies._decode_costs import DEVICES, Device, Pipeline, Shape, least_sparsity, price, stage_seconds
+from engines.studies.decoding_cost import DEVICES, Device, Pipeline, Shape, least_sparsity, price, stage_seconds
 
 from .cases import Given, Values, ancestors, computes, float64, kinds
 

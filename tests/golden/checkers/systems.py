@@ -7,7 +7,7 @@ from engines.methods.speculative.rapid.transfer import Transfer
 from engines.methods.system.easyspec.fuzzy import groups_of, schedule
 from engines.methods.system.mirror_sd.rounds import channel, internal_steps, overlap, reused
 from engines.methods.system.specmemo.plan import lean_bytes, reference_bytes
-from engines.studies._scaling import loglinear, miss
+from engines.studies.scaling_laws import loglinear, miss
 
 from .cases import Given, Values, chain, float64, kinds, walked
 
