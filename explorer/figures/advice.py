@@ -11,22 +11,11 @@ from typing import Any, Literal
 import msgspec
 
 from engines import ModelRecord, get_method, median_interval
+from explorer.figures import pairs as pairing
 from explorer.figures.bits import ROUNDING, rows_note
 from explorer.figures.calls import many
 from explorer.figures.compare import Certificate
 from explorer.figures.noise import ROOM, SHARE, displaced, explained
-from explorer.figures.pairs import (
-    ENOUGH,
-    Pair,
-    Text,
-    break_even,
-    break_evens,
-    cost_of,
-    kept,
-    mean_per_call,
-    near,
-    speeds,
-)
 from explorer.figures.samples import gained
 
 SOME = 3  # values: with so many, what there is can be said
@@ -118,22 +107,22 @@ def advised(
     method: str,
     title: str,
     params: dict[str, Any],
-    texts: Sequence[Text],
-    pairs: Sequence[Pair],
+    texts: Sequence[pairing.Text],
+    pairs: Sequence[pairing.Pair],
     plain: float,
     row_seconds: Mapping[int, float],
 ) -> Advised:
     """What follows from the runs of one method. texts: of each prompt; plain: usual seconds of a plain token."""
-    prompts, clean = len(texts), kept(pairs, plain)
-    values, counts = speeds(clean, prompts), mean_per_call(texts)
+    prompts, clean = len(texts), pairing.kept(pairs, plain)
+    values, counts = pairing.speeds(clean, prompts), pairing.mean_per_call(texts)
     low, high = median_interval(values) or (None, None)
     level = LEVEL
     if low is None and len(values) >= SOME:  # all of them are on one side of the median with a chance of 2 / 2^n
         low, high, level = min(values), max(values), 1 - 2 / 2 ** len(values)
-    needs = break_evens(clean)
+    needs = pairing.break_evens(clean)
     need = median_interval(needs)
     other = [text.held for text in texts if text.held.at is not None]
-    tied = bool(other) and all(near(held.tie, held.dtype) for held in other)
+    tied = bool(other) and all(pairing.near(held.tie, held.dtype) for held in other)
     method_advice = Advised(
         method=method,
         title=title,
@@ -143,7 +132,7 @@ def advised(
         low=low,
         high=high,
         values=len(values),
-        unit="prompt" if prompts >= ENOUGH else "repeat",
+        unit="prompt" if prompts >= pairing.ENOUGH else "repeat",
         left_out=len(pairs) - len(clean),
         same=prompts - len(other),
         prompts=prompts,
@@ -151,11 +140,11 @@ def advised(
         tied=tied,
         tokens_per_call=counts[0] if counts else None,
         rows=counts[1] if counts else None,
-        rows_cost=cost_of(counts[1], row_seconds) if counts else None,
-        need=break_even(clean),
+        rows_cost=pairing.cost_of(counts[1], row_seconds) if counts else None,
+        need=pairing.break_even(clean),
         need_low=need.low if need else None,
         need_high=need.high if need else None,
-        far=bool(other) and other[0].tie is not None and not near(other[0].tie, other[0].dtype),
+        far=bool(other) and other[0].tie is not None and not pairing.near(other[0].tie, other[0].dtype),
         level=level,
         seconds=(median(p.control.seconds for p in clean), median(p.ours.seconds for p in clean)) if clean else None,
         tokens=median(gained(pair.ours.trace) for pair in clean) if clean else None,
@@ -167,9 +156,9 @@ def advised(
 def _word(
     other: Sequence[Certificate],
     tied: bool,
-    texts: Sequence[Text],
-    pairs: Sequence[Pair],
-    clean: Sequence[Pair],
+    texts: Sequence[pairing.Text],
+    pairs: Sequence[pairing.Pair],
+    clean: Sequence[pairing.Pair],
     values: Sequence[float],
 ) -> Word:
     if other and not tied:
@@ -198,7 +187,7 @@ def verdict_of(method_advice: Advised) -> str:
     if method_advice.word == "busy":
         return "this machine is too busy to say"
     if method_advice.low is None:
-        return f"too few repeats to say: {method_advice.values} of at least {ENOUGH}"
+        return f"too few repeats to say: {method_advice.values} of at least {pairing.ENOUGH}"
     low, high = f"{method_advice.low:.2f}×", f"{method_advice.high:.2f}×"
     if method_advice.word == "few":
         seems = _seems(method_advice)
@@ -323,7 +312,7 @@ def sentence_of(advice: Advice) -> str:
         if _seems(some) == "helps":
             return (
                 f"{some.label} seems to help on this text here: {some.low:.2f}× to {some.high:.2f}× in "
-                f"{some.values} repeats; for an interval of 95 % it takes {ENOUGH}."
+                f"{some.values} repeats; for an interval of 95 % it takes {pairing.ENOUGH}."
             )
         return "Too few repeats were measured to say whether anything helps."
     if words == {"other"}:

@@ -26,16 +26,7 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import (
-    CONFIDENCE,
-    STABILITY,
-    STEPS,
-    Canvas,
-    Canvases,
-    confident,
-    drawn,
-    of,
-)
+from engines.methods.diffusion import _canvases as canvases
 
 
 @method(
@@ -46,21 +37,21 @@ from engines.methods.diffusion._canvases import (
     needs="canvas",
     params=[
         max_new_tokens(),
-        STEPS,
+        canvases.STEPS,
         Float("threshold", 0.95, 0.0, 1.0, symbol="θ"),
         Float("editing_threshold", 1.0, 0.0, 1.0, symbol="θₑ"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
-        STABILITY,
-        CONFIDENCE,
+        canvases.STABILITY,
+        canvases.CONFIDENCE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     signature="canvas",
-    records={"canvas": Canvas},
+    records={"canvas": canvases.Canvas},
     lanes={"confidence": "probability"},
 )
 def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """`step` of the scheduler in the loop of the pipeline."""
-    board = Canvases(model, prompt, p, run)
+    board = canvases.Canvases(model, prompt, p, run)
     while board.unfinished():
         edit = yield run.step(**board.begin(p.max_denoising_steps))
         board.edit(edit)
@@ -77,7 +68,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             edited = committed & ~board.held() & (sampled != board.canvas) & (chance > p.editing_threshold)
             noise = board.noise()
             after = torch.where(new | edited, sampled, board.canvas)
-            sure, mean = confident(entropy(z), p.confidence_threshold)
+            sure, mean = canvases.confident(entropy(z), p.confidence_threshold)
             argmax = z.argmax(-1)
             stop = board.stable(argmax, p.stability_threshold) & sure
             i += 1
@@ -109,11 +100,13 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
 def proposed(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tensor]:
     """A token [L] for each position and its probability [L], under its temperature; the likeliest at 0."""
     chances = (z / temperature if temperature else z).softmax(-1)
-    tokens = drawn(chances, run) if temperature else z.argmax(-1)
-    return tokens, of(tokens, chances)
+    tokens = canvases.drawn(chances, run) if temperature else z.argmax(-1)
+    return tokens, canvases.of(tokens, chances)
 
 
-def refine(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, chance: Tensor) -> Step:
+def refine(
+    board: canvases.Canvases, p: Params, run: Recorder, record: canvases.Canvas, z: Tensor, chance: Tensor
+) -> Step:
     """Write the canvas that a step leaves and record it."""
     stop, places = record.stop, list(board.places)
     board.write(torch.tensor(record.argmax if stop else record.after), record, stop)

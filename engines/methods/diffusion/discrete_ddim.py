@@ -32,16 +32,7 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import (
-    CONFIDENCE,
-    STABILITY,
-    STEPS,
-    Canvas,
-    Canvases,
-    confident,
-    drawn,
-    of,
-)
+from engines.methods.diffusion import _canvases as canvases
 
 CLEAN, STAY, NOISE = 0, 1, 2
 
@@ -54,7 +45,7 @@ CLEAN, STAY, NOISE = 0, 1, 2
     needs="canvas",
     params=[
         max_new_tokens(),
-        STEPS,
+        canvases.STEPS,
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
         Int("corrector_steps", 0, 0, 16, symbol="c"),
         Int("corrector_k", 1, 1, 1024, symbol="k"),
@@ -64,17 +55,17 @@ CLEAN, STAY, NOISE = 0, 1, 2
             ("lowest_log_margin", "lowest_maxprob", "lowest_current_prob", "random"),
         ),
         Float("corrector_selection_tau", 1.0, 0.05, 8.0, step=0.05, symbol="τₛ"),
-        STABILITY,
-        CONFIDENCE,
+        canvases.STABILITY,
+        canvases.CONFIDENCE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     signature="canvas",
-    records={"canvas": Canvas},
+    records={"canvas": canvases.Canvas},
     lanes={"confidence": "probability"},
 )
 def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """`step` and `step_correct` of the scheduler in the loop of the pipeline."""
-    board = Canvases(model, prompt, p, run)
+    board = canvases.Canvases(model, prompt, p, run)
     while board.unfinished():
         edit = yield run.step(**board.begin(p.max_denoising_steps))
         board.edit(edit)
@@ -84,10 +75,10 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             corrected, N = budget(p.max_denoising_steps, p.corrector_steps)
             z = board.denoise(z)  # [L, K]
             x0, chance = clean(z, p.temperature, run)  # [L], [L]
-            routes = drawn(posterior(board.canvas, x0, i, N, z.shape[-1]), run)  # [L]
+            routes = canvases.drawn(posterior(board.canvas, x0, i, N, z.shape[-1]), run)  # [L]
             noise = board.noise()
             after = torch.where(routes == CLEAN, x0, torch.where(routes == NOISE, noise, board.canvas))
-            sure, mean = confident(entropy(z), p.confidence_threshold)
+            sure, mean = canvases.confident(entropy(z), p.confidence_threshold)
             argmax = z.argmax(-1)
             stop = board.stable(argmax, p.stability_threshold) & sure
             sweeps = p.corrector_steps if i < corrected else 0
@@ -131,8 +122,8 @@ def budget(forwards: int, sweeps: int) -> tuple[int, int]:
 
 def clean(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tensor]:
     """A clean token [L] for each position and its probability [L], which knows no temperature."""
-    tokens = drawn((z / temperature).softmax(-1), run) if temperature else z.argmax(-1)
-    return tokens, of(tokens, z.softmax(-1))
+    tokens = canvases.drawn((z / temperature).softmax(-1), run) if temperature else z.argmax(-1)
+    return tokens, canvases.of(tokens, z.softmax(-1))
 
 
 def posterior(x: Tensor, x0: Tensor, i: int, N: int, K: int) -> Tensor:
@@ -167,7 +158,7 @@ def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tens
     u = torch.rand(len(x), generator=run.rng)
     if p.corrector_selection == "random":
         return u.topk(k).indices, u
-    own = of(x, log_p)
+    own = canvases.of(x, log_p)
     if p.corrector_selection == "lowest_maxprob":
         doubt = -log_p.max(-1).values
     elif p.corrector_selection == "lowest_current_prob":
@@ -178,7 +169,9 @@ def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tens
     return (doubt / p.corrector_selection_tau + gumbel).topk(k).indices, u
 
 
-def denoise_step(board: Canvases, run: Recorder, record: Canvas, z: Tensor, chance: Tensor, a_s: float) -> Step:
+def denoise_step(
+    board: canvases.Canvases, run: Recorder, record: canvases.Canvas, z: Tensor, chance: Tensor, a_s: float
+) -> Step:
     """Write the canvas that a step leaves, at survival α_s, and record it."""
     stop, places, noise = record.stop, list(board.places), record.routes.count(NOISE)
     board.write(torch.tensor(record.argmax if stop else record.after), record, stop)
@@ -196,22 +189,26 @@ def denoise_step(board: Canvases, run: Recorder, record: Canvas, z: Tensor, chan
     )
 
 
-def swept(board: Canvases, p: Params, run: Recorder, z: Tensor, a_s: float, kept: Tensor | None) -> Step:
+def swept(board: canvases.Canvases, p: Params, run: Recorder, z: Tensor, a_s: float, kept: Tensor | None) -> Step:
     """A sweep of the corrector at survival α_s, and its record; kept: the likeliest tokens [L] where the canvas ends
     with it."""
     x = board.canvas
     log_p = conditional(z, x, a_s)
     at, u = least_sure(log_p, x, p, run)  # [k], in the order of the draws
     chances = log_p[at].exp()
-    tokens = drawn(chances, run)
+    tokens = canvases.drawn(chances, run)
     after, ends = x.clone(), kept is not None
     after[at] = tokens
     N = budget(p.max_denoising_steps, p.corrector_steps)[1]
     record = board.record("correct", N, p, after=after, accepted=board.start + at, uniform=u, stop=ends, last=ends)
     board.source[at] = True
     canvas = board.write(after if kept is None else kept, record, ends)
-    places, own = list(board.places), of(x, log_p).exp()
-    commits = (places, canvas, "settled") if ends else (record.accepted, canvas[at], "corrected", of(tokens, chances))
+    places, own = list(board.places), canvases.of(x, log_p).exp()
+    commits = (
+        (places, canvas, "settled")
+        if ends
+        else (record.accepted, canvas[at], "corrected", canvases.of(tokens, chances))
+    )
     return run.step(
         commits=commits,
         scores=lambda: {"confidence": (places, own)},

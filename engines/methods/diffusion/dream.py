@@ -33,22 +33,8 @@ from engines.kit import (
     token_probability,
     torch,
 )
+from engines.methods.diffusion import _orders as orders
 from engines.methods.diffusion._forward import CACHE, Distributions, Forward, unmasking
-from engines.methods.diffusion._orders import (
-    ALG_TEMP,
-    BEST,
-    MARGIN,
-    NEG_ENTROPY,
-    STEPS,
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-    narrowed,
-    pick,
-    propose,
-    score,
-    time_grid,
-)
 
 LANE_OF = {
     "maskgit_plus": "confidence",
@@ -74,7 +60,7 @@ def check(p: Params) -> None:
     summary="A time schedule says how many masks are freed at each step, an order says which: random, most probable, "
     "largest margin or lowest entropy.",
     params=[
-        STEPS,
+        orders.STEPS,
         BLOCK,
         Choice(
             "alg",
@@ -82,18 +68,18 @@ def check(p: Params) -> None:
             ["entropy", "maskgit_plus", "topk_margin", "origin"],
             source="origin; entropy in the README",
         ),
-        ALG_TEMP,
-        TEMPERATURE,
-        TOP_P,
-        TOP_K,
+        orders.ALG_TEMP,
+        orders.TEMPERATURE,
+        orders.TOP_P,
+        orders.TOP_K,
         CACHE,
     ],
     signature="bars",
     emits={"facts"},
     lanes={
         "confidence": "probability",
-        "margin": MARGIN,
-        "neg_entropy": NEG_ENTROPY,
+        "margin": orders.MARGIN,
+        "neg_entropy": orders.NEG_ENTROPY,
         "draw": "probability",
     },
     check=check,
@@ -109,22 +95,22 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         while i < (S := run.remaining_steps(share_of(p, b), a, end)) or len(
             mask_positions(x[:end], model.mask_id)
         ):  # the second half only after an edit hid something again
-            t = time_grid(S)
+            t = orders.time_grid(S)
             freed = 1 - t[i + 1] / t[i] if i < S - 1 else torch.tensor(1.0)  # 1 - s / t
             every = mask_positions(x, model.mask_id)
             distributions = forward(x, every, (a, end), p.cache)
             masks = every[every < end]  # [m]
             z_masks = distributions.z[masks - distributions.start]
-            q = narrowed(z_masks, p.temperature, p.top_p, p.top_k)  # [m, V]
+            q = orders.narrowed(z_masks, p.temperature, p.top_p, p.top_k)  # [m, V]
             if p.alg == "origin":
                 order = torch.rand(len(masks), generator=run.rng)  # [m]
                 best = (order < freed).nonzero()[:, 0].to(x.device)
                 x0 = q.argmax(-1)  # [m]
-                x0[best] = propose(q[best], p.temperature, run.rng)
+                x0[best] = orders.propose(q[best], p.temperature, run.rng)
             else:
-                x0 = propose(q, p.temperature, run.rng)
-                order = score(q, x0, p.alg)
-                chosen = pick(on_board(order, masks, len(x)), int(len(masks) * freed), p.alg_temp, run.rng)
+                x0 = orders.propose(q, p.temperature, run.rng)
+                order = orders.score(q, x0, p.alg)
+                chosen = orders.pick(on_board(order, masks, len(x)), int(len(masks) * freed), p.alg_temp, run.rng)
                 best = torch.searchsorted(masks, chosen)
             x[masks[best]] = x0[best]
             conf = token_probability(q, x0, torch.float32)
@@ -163,5 +149,5 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
         return f"Each of {many(masks, 'mask')} is filled with probability {freed:.2f}: {filled} this time."
     return (
         f"The time schedule frees {freed:.1%} of {many(masks, 'mask')}, "
-        f"{f'that is {filled}: {BEST[alg]}' if filled else 'less than one'}."
+        f"{f'that is {filled}: {orders.BEST[alg]}' if filled else 'less than one'}."
     )

@@ -26,14 +26,8 @@ from engines.kit import (
     token_probability,
     torch,
 )
+from engines.methods.diffusion import _orders as orders
 from engines.methods.diffusion._forward import CACHE, Forward, unmasking
-from engines.methods.diffusion._orders import (
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-    narrowed,
-    propose,
-)
 from engines.methods.diffusion.dream import BLOCK, NOTHING, check, fed, share_of
 
 
@@ -54,9 +48,9 @@ def check_shares(p: Params) -> None:
         Int("steps", 12, 1, 1024, symbol="S"),
         Float("threshold", 0.9, 0.0, 1.01, symbol="θ", source="0.9 in the scripts"),
         BLOCK,
-        TEMPERATURE,
-        TOP_P,
-        TOP_K,
+        orders.TEMPERATURE,
+        orders.TOP_P,
+        orders.TOP_K,
         CACHE,
     ],
     signature="bars",
@@ -77,8 +71,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             every = mask_positions(x, model.mask_id)
             distributions = forward(x, every, (a, end), p.cache)
             masks = every[every < end]  # [m]
-            q = narrowed(distributions.z[masks - distributions.start], p.temperature, p.top_p, p.top_k)  # [m, V]
-            x0 = propose(q, p.temperature, run.rng)  # [m]
+            q = orders.narrowed(distributions.z[masks - distributions.start], p.temperature, p.top_p, p.top_k)  # [m, V]
+            x0 = orders.propose(q, p.temperature, run.rng)  # [m]
             conf = token_probability(q, x0, torch.float32)  # [m]
             n = min(len(masks), b // share_of(p, b) + held_back) if i < S else len(masks)
             ranked = torch.searchsorted(masks, on_board(conf, masks, len(x)).topk(n).indices)

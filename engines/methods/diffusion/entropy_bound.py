@@ -28,17 +28,7 @@ from engines.kit import (
     method,
     torch,
 )
-from engines.methods.diffusion._canvases import (
-    CONFIDENCE,
-    STABILITY,
-    STEPS,
-    Canvas,
-    Canvases,
-    confident,
-    drawn,
-    of,
-    temper,
-)
+from engines.methods.diffusion import _canvases as canvases
 
 
 @method(
@@ -50,37 +40,37 @@ from engines.methods.diffusion._canvases import (
     needs="canvas",
     params=[
         max_new_tokens(),
-        STEPS,
+        canvases.STEPS,
         Float("entropy_bound", 0.1, 0.0, 64.0, step=0.05, symbol="γ"),
         Float("t_max", 0.8, 0.05, 2.0, step=0.05, symbol="τ₁"),
         Float("t_min", 0.4, 0.05, 2.0, step=0.05, symbol="τ₀"),
-        STABILITY,
-        CONFIDENCE,
+        canvases.STABILITY,
+        canvases.CONFIDENCE,
         Choice("answer", "argmax", ("argmax", "canvas"), source="argmax in transformers, canvas in diffusers"),
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     signature="canvas",
-    records={"canvas": Canvas},
+    records={"canvas": canvases.Canvas},
     lanes={"entropy": "nats", "joint": "nats"},
 )
 def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """1. of `generate`: canvas after canvas, each denoised in at most N steps (1.a to 1.e)."""
-    board = Canvases(model, prompt, p, run)
+    board = canvases.Canvases(model, prompt, p, run)
     while board.unfinished():
         edit = yield run.step(**board.begin(p.max_denoising_steps))
         board.edit(edit)
         z: Tensor | None = None
         n, done = p.max_denoising_steps, False
         while n > 0 and not done:
-            z, t = temper(board.denoise(z), p.t_min, p.t_max, n, p.max_denoising_steps)  # [L, V], 1.c.i and ii
+            z, t = canvases.temper(board.denoise(z), p.t_min, p.t_max, n, p.max_denoising_steps)  # [L, V], 1.c.i and ii
             P = z.softmax(-1)  # [L, V], once: with a large vocabulary each pass over it counts
-            sampled = drawn(P, run)  # [L]
+            sampled = canvases.drawn(P, run)  # [L]
             H = torch.special.entr(P).sum(-1)  # [L]
             joint, accepted = within_bound(H, p.entropy_bound)
             noise = board.noise()  # 1.c.iii
             argmax = z.argmax(-1)
             stable = board.stable(argmax, p.stability_threshold)  # 1.c.iv
-            sure, mean = confident(H, p.confidence_threshold)
+            sure, mean = canvases.confident(H, p.confidence_threshold)
             stop, n = stable and sure, n - 1
             done = stop or n == 0
             record = board.record(
@@ -101,7 +91,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 last=done,
                 entropies=exact(H),
                 joint=exact(joint),
-                chances=exact(of(sampled, P)),
+                chances=exact(canvases.of(sampled, P)),
             )
             board.source = accepted
             edit = yield denoise_step(board, p, run, record, z, P)
@@ -119,7 +109,9 @@ def within_bound(H: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     return joint, joint <= bound
 
 
-def denoise_step(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, P: Tensor) -> Step:
+def denoise_step(
+    board: canvases.Canvases, p: Params, run: Recorder, record: canvases.Canvas, z: Tensor, P: Tensor
+) -> Step:
     """Write what a step leaves, a canvas or the answer, and record it."""
     done, places = record.last, list(board.places)
     settled, padded = done and (record.stop or p.answer == "argmax"), list[int]()
@@ -132,7 +124,7 @@ def denoise_step(board: Canvases, p: Params, run: Recorder, record: Canvas, z: T
     why |= {"accepted": record.accepted, "renoised": [] if done else record.renoised}
     rest = "kept" if done else "noise"  # with its noise the canvas is the answer
     return run.step(
-        commits=board.commits(record, why, rest, of(tokens, P), {"accepted", "settled"}),
+        commits=board.commits(record, why, rest, canvases.of(tokens, P), {"accepted", "settled"}),
         scores=lambda: {"entropy": (places, record.entropies), "joint": (places, record.joint)},
         thresholds={"joint": p.entropy_bound},
         candidates=lambda: (places, z),
@@ -143,7 +135,7 @@ def denoise_step(board: Canvases, p: Params, run: Recorder, record: Canvas, z: T
     )
 
 
-def padded_behind(canvas: Tensor, board: Canvases) -> tuple[Tensor, list[int]]:
+def padded_behind(canvas: Tensor, board: canvases.Canvases) -> tuple[Tensor, list[int]]:
     """1.e: the canvas [L] with padding behind its first end mark, and the positions that it took."""
     ends = [i for i, token in enumerate(canvas.tolist()) if token in board.model.eos_ids]
     if not ends:

@@ -30,16 +30,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._template import (
-    Path,
-    Ranking,
-    by_depth,
-    likeliest,
-    parents_of,
-    rankings_of,
-    ranks_of,
-    vocabulary_of,
-)
+from engines.methods.heads import _template as template
 from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
@@ -51,8 +42,8 @@ class Rankings(Record):
 
     linked: bool  # whether guesses came back as inputs
     rows: list[int]  # of the tree, one for each of `ranked`
-    ranked: list[Ranking]
-    control: list[Ranking] = []  # by depth; empty where none ships, and where the control itself drafted
+    ranked: list[template.Ranking]
+    control: list[template.Ranking] = []  # by depth; empty where none ships, and where the control itself drafted
 
 
 class Control:
@@ -71,14 +62,16 @@ class Control:
         self.past.crop(length)
         self.unread = h[: max(0, length - self.past.length)]
 
-    def beside(self, ranked: Mapping[int, Ranking], depths: int, position: int, block: bool) -> Rankings | None:
+    def beside(
+        self, ranked: Mapping[int, template.Ranking], depths: int, position: int, block: bool
+    ) -> Rankings | None:
         """What the drafter ranked after these rows of the tree, and the control for its `depths` places from `position`
         on; None where nothing was drafted."""
         control = self._ranked(depths, position, block) if self.net is not None else []
         both = [[ranking.rounded() for ranking in rankings] for rankings in (ranked.values(), control)]
         return Rankings(self.linked, [*ranked], *both) if ranked else None
 
-    def _ranked(self, depths: int, position: int, block: bool) -> list[Ranking]:
+    def _ranked(self, depths: int, position: int, block: bool) -> list[template.Ranking]:
         from engines.models.networks.clover_drafter import augmented  # it needs torch, which listing does not load
 
         assert self.net is not None
@@ -88,7 +81,9 @@ class Control:
         if not depths or self.a is None:
             return []
         x = torch.cat([self.net.said(self.a[None], i) for i in range(depths)])
-        return rankings_of(self.model.unembed(x, self.vocabulary, normed=True, predicts=position), self.vocabulary)
+        return template.rankings_of(
+            self.model.unembed(x, self.vocabulary, normed=True, predicts=position), self.vocabulary
+        )
 
 
 @drafting(
@@ -117,14 +112,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, n = models.target, models.target.num_layers
     drafter, accuracy = drafter_for(models.drafter, p.link)
     drafter, past = drafter.to(model.record.device), Past()
-    vocabulary = vocabulary_of(models.drafter, model.record.device)
+    vocabulary = template.vocabulary_of(models.drafter, model.record.device)
     control = Control(model.unbooked(), drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
-    paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
+    paths, parents = template.parents_of(path for path, _ in template.likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     numbers = sum(tensor.numel() for tensor in drafter.parameters())
     ids, a = prompt, None
     looked: dict[str, float] = {}
-    ranked: dict[int, Ranking] = {}
+    ranked: dict[int, template.Ranking] = {}
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if a is not None and len(paths) > 1:
@@ -143,7 +138,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts = iteration.facts(depth=depth, rows_of_the_block=len(h) if p.block else 0, **looked)
         records = {"rankings": partial(control.beside, ranked, depth, len(ids), p.block)}
         edit = yield run.step(
-            **iteration.groups(ranks_of(known)), records=records, facts=facts, note=iteration.note() + size
+            **iteration.groups(template.ranks_of(known)), records=records, facts=facts, note=iteration.note() + size
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         past.crop(target.cache.length)
@@ -170,25 +165,25 @@ def regressive_tree(
     drafter: Any,
     vocabulary: Tensor | None,
     a: Tensor,
-    paths: Sequence[Path],
+    paths: Sequence[template.Path],
     parents: Sequence[int],
     ids: Sequence[int],
     last_only: bool = False,
-) -> tuple[Draft, dict[int, Ranking], dict[str, float]]:
+) -> tuple[Draft, dict[int, template.Ranking], dict[str, float]]:
     """The tree of these paths below the text `ids`, from the augmented state a [d], all nodes of a depth at once; what
     was ranked after each row that has children; and what the attention decoder looked at on average, in shares. Each
     node has a memory [m, d] of its own, which its children go on from."""
     memory, looks = {-1: a[None]}, list[Tensor]()
 
-    def ranked(i: int, rows: list[int], draft: Draft) -> list[Ranking]:
+    def ranked(i: int, rows: list[int], draft: Draft) -> list[template.Ranking]:
         M = torch.stack([memory[draft.parents[row]] for row in rows])  # [rows, i + 1, d]
         M, look = drafter.onward(M[:, -1:] if last_only else M, model.embed([draft.tokens[row] for row in rows]))
         memory.update(zip(rows, M, strict=True))
         looks.append(look.mean((0, 1)))  # [m + 1]: the states, then the guess
         z = model.unembed(drafter.said(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
-        return rankings_of(z, vocabulary)
+        return template.rankings_of(z, vocabulary)
 
-    return *by_depth(paths, parents, ids[-1], ranked), shares(looks)
+    return *template.by_depth(paths, parents, ids[-1], ranked), shares(looks)
 
 
 def shares(looks: Sequence[Tensor]) -> dict[str, float]:

@@ -34,16 +34,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._template import (
-    RANKS,
-    Ranking,
-    laid,
-    likeliest,
-    parents_of,
-    rankings_of,
-    ranks_of,
-    vocabulary_of,
-)
+from engines.methods.heads import _template as template
 from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
@@ -71,7 +62,7 @@ def read(
     vocabulary: Tensor | None,
     source: int,
     predicts: int,
-    guesses: Sequence[Ranking],
+    guesses: Sequence[template.Ranking],
 ) -> Transfer:
     """The record of pseudo rows [m, d] behind l ... n layers, the first of which speaks of position `predicts`. Of the
     last layer it has what was guessed [m], and computes nothing again."""
@@ -111,17 +102,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     person's change."""
     model, l = models.target, layer_of(models.maps, p.transfer_layer)  # noqa: E741 - the paper's letter
     W, b, a = maps_of(models.maps, l, p.m, model.record.device)
-    vocabulary = vocabulary_of(models.maps, model.record.device)
-    paths, _ = parents_of(path for path, _ in likeliest(a, p.nodes))
+    vocabulary = template.vocabulary_of(models.maps, model.record.device)
+    paths, _ = template.parents_of(path for path, _ in template.likeliest(a, p.nodes))
     target = Target(model, prompt, p, rows=len(paths) * (1 + p.m))
-    ids, guesses = prompt, list[Ranking]()
+    ids, guesses = prompt, list[template.Ranking]()
     nothing = partial(Transfer, l, model.num_layers)
     lens: Callable[[], Transfer] = nothing
     while target.unfinished(ids):
-        places = (model.max_positions or len(ids) + 2 * RANKS) - len(ids)  # behind the text, for rows
+        places = (model.max_positions or len(ids) + 2 * template.RANKS) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places, len(guesses))
         known = [path for path in paths if len(path) <= deepest]
-        draft = laid(known, ids[-1], guesses, "pseudo row")
+        draft = template.laid(known, ids[-1], guesses, "pseudo row")
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
         iteration, streams = forward(target, ids, draft, l, W, b, run.rng)
         h = model.normed(streams[model.num_layers])  # [k, d]: pseudo rows of the last row kept
@@ -129,12 +120,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         guesses, made_by = [], lens if draft.parents[1:] else nothing
         if len(h):
             z = model.unembed(h, vocabulary, normed=True, predicts=len(iteration.ids), counts=False)
-            guesses = rankings_of(z, vocabulary)
+            guesses = template.rankings_of(z, vocabulary)
             lens = partial(read, model, streams, vocabulary, iteration.ids[-2], len(iteration.ids), guesses)
         extra, upper = sum(draft.tails), model.num_layers - l
         way = f"went through the upper {upper} layers" if upper else "went straight to the output head"
         edit = yield run.step(
-            **iteration.groups(ranks_of(known)),
+            **iteration.groups(template.ranks_of(known)),
             records={"transfer": made_by},
             facts=iteration.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
             note=f"{iteration.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",

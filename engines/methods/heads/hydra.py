@@ -16,17 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, part
-from engines.methods.heads._template import (
-    ASSUMED,
-    Path,
-    Ranking,
-    by_depth,
-    likeliest,
-    parents_of,
-    rankings_of,
-    ranks_of,
-    vocabulary_of,
-)
+from engines.methods.heads import _template as template
 from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
 
@@ -49,7 +39,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     reads the text and drafts nothing."""
     model, n = models.target, models.target.num_layers
     heads = Published(models.heads) if hasattr(models.heads, "drafter") else Trained(model, models.heads)
-    paths, parents = parents_of(path for path, _ in likeliest(heads.accuracy[: p.K], p.nodes))
+    paths, parents = template.parents_of(path for path, _ in template.likeliest(heads.accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
     while target.unfinished(ids):
@@ -61,7 +51,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         iteration = target.verify(ids, draft, run.rng, hidden=(n,))
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         facts = iteration.facts(heads=max(map(len, known)))
-        edit = yield run.step(**iteration.groups(ranks_of(known)), facts=facts, note=iteration.note() + size)
+        edit = yield run.step(**iteration.groups(template.ranks_of(known)), facts=facts, note=iteration.note() + size)
         ids = run.apply_edit(edit, iteration.ids, target.cache)
         h = heads.read(iteration, n, target.cache.length)
         h = h if ids == iteration.ids else None
@@ -74,7 +64,7 @@ class Trained:
         from engines.models.networks.hydra_heads import heads_of  # it needs torch, which listing methods does not load
 
         self.model, self.heads = model.playing("draft"), heads_of(part).to(model.record.device)
-        self.vocabulary = vocabulary_of(part, model.record.device)
+        self.vocabulary = template.vocabulary_of(part, model.record.device)
         self.accuracy: list[list[float]] = part.tensors["accuracy"].tolist()
 
     def read(self, iteration: Turn, n: int, length: int) -> Tensor | None:
@@ -96,7 +86,7 @@ class Published:
 
     def __init__(self, heads: Any) -> None:
         self.heads, self.pasts = heads, heads.pasts()
-        self.accuracy = [ASSUMED] * heads.heads
+        self.accuracy = [template.ASSUMED] * heads.heads
 
     def read(self, iteration: Turn, n: int, length: int) -> Tensor | None:
         """See `Trained`; the prefix layer reads what the round added to the text."""
@@ -113,15 +103,15 @@ class Published:
 def grown(
     heads: Trained | Published,
     h: Tensor,
-    paths: Sequence[Path],
+    paths: Sequence[template.Path],
     parents: Sequence[int],
     ids: Sequence[int],
 ) -> Draft:
     """The tree of these paths below the text `ids`, depth by depth: head i guesses behind every node of depth i that
     has children, from h [d] and the tokens down to that node."""
 
-    def ranked(i: int, rows: list[int], draft: Draft) -> list[Ranking]:
+    def ranked(i: int, rows: list[int], draft: Draft) -> list[template.Ranking]:
         lines = [[ids[-1], *draft.path(row)] for row in rows]  # each i + 1 tokens
-        return rankings_of(heads.guess(i, h, lines, len(ids) + i), heads.vocabulary)
+        return template.rankings_of(heads.guess(i, h, lines, len(ids) + i), heads.vocabulary)
 
-    return by_depth(paths, parents, ids[-1], ranked)[0]
+    return template.by_depth(paths, parents, ids[-1], ranked)[0]

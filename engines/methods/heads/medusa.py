@@ -29,15 +29,7 @@ from engines.kit import (
     part,
     torch,
 )
-from engines.methods.heads._template import (
-    ASSUMED,
-    laid,
-    likeliest,
-    parents_of,
-    rankings_of,
-    ranks_of,
-    vocabulary_of,
-)
+from engines.methods.heads import _template as template
 from engines.methods.speculative._turn import Target, drafting, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
 
@@ -66,7 +58,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     text and drafts nothing."""
     model, heads = models.target, heads_of(models.target, models.heads)
     a = heads.accuracy[: p.K]  # [K][RANKS]
-    paths, _ = parents_of(path for path, _ in likeliest(a, p.nodes))
+    paths, _ = template.parents_of(path for path, _ in template.likeliest(a, p.nodes))
     rule = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
@@ -75,12 +67,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         if h is not None and len(paths) > 1:
             deepest = target.deepest(ids)
             known = [path for path in paths if len(path) <= deepest]
-            ranked = rankings_of(heads.guess(h, len(ids), len(a)), heads.vocabulary)  # [K]
-            draft = laid(known, ids[-1], ranked, "head")
+            ranked = template.rankings_of(heads.guess(h, len(ids), len(a)), heads.vocabulary)  # [K]
+            draft = template.laid(known, ids[-1], ranked, "head")
         iteration = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=rule)
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **iteration.groups(ranks_of(known)),
+            **iteration.groups(template.ranks_of(known)),
             facts=iteration.facts(heads=len(a) if len(draft) > 1 else 0),
             note=iteration.note() + size,
         )
@@ -101,7 +93,7 @@ class Trained:
         self.model, device = model.playing("draft"), model.record.device
         self.tensors = {name: tensor.float().to(device) for name, tensor in part.tensors.items()}
         self.accuracy: list[list[float]] = self.tensors["accuracy"].tolist()
-        self.vocabulary = vocabulary_of(part, device)
+        self.vocabulary = template.vocabulary_of(part, device)
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """Logits [K, v] of the first K heads behind the state h [d]; the first speaks of position `at`."""
@@ -116,7 +108,7 @@ class Published:
 
     def __init__(self, heads: Any) -> None:
         self.heads = heads
-        self.accuracy = [[chance * 0.8**i for chance in ASSUMED] for i in range(heads.heads)]
+        self.accuracy = [[chance * 0.8**i for chance in template.ASSUMED] for i in range(heads.heads)]
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """See `Trained`."""

@@ -15,21 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.kit import Params, Recorder, Roles, Steps, WordReaderLM, many, max_new_tokens, method, torch
-from engines.methods.multimodal._scene import (
-    SCENES,
-    Answer,
-    Reading,
-    Rectangle,
-    Scene,
-    blocks,
-    crop,
-    picture,
-    shown,
-    write_answer,
-)
+from engines.methods.multimodal import _scene as scenes
 
 TURNS, SCALES, BEAMS = (0.0, -5.0, 5.0, -10.0, 10.0), (1.0, 0.9, 1.1), 5
-WINDOWS: tuple[Rectangle, ...] = tuple((row, column, 48, 144) for row in (0, 40, 80) for column in (0, 112))
+WINDOWS: tuple[scenes.Rectangle, ...] = tuple((row, column, 48, 144) for row in (0, 40, 80) for column in (0, 112))
 VIEWS = len(TURNS) * len(SCALES)
 
 
@@ -66,7 +55,7 @@ class Heavy:
     first `boxes` regions are boxes, the others windows."""
 
     pixels: Any
-    regions: Sequence[Rectangle]
+    regions: Sequence[scenes.Rectangle]
     boxes: int
     start: int
     views: int = 0
@@ -77,7 +66,7 @@ class Heavy:
     def read_rotated(self, model: WordReaderLM, angle: float) -> int:
         """Read every region at this turn and at all scales; how many pictures that were."""
         at = [(i, scale) for scale in SCALES for i in range(len(self.regions))]
-        pictures = torch.stack([crop(self.pixels, self.regions[i], angle, scale) for i, scale in at])
+        pictures = torch.stack([scenes.crop(self.pixels, self.regions[i], angle, scale) for i, scale in at])
         for (i, _), texts in zip(at, beam_search(model, pictures, BEAMS, self.start), strict=True):
             for ids, log in texts.items():
                 self.found[i][ids] += float(torch.tensor(log).exp())
@@ -100,15 +89,17 @@ class Heavy:
                 if any(token in forbidden.get(self.start + i, ()) for i, token in enumerate((*ids, end))):
                     del texts[ids]
 
-    def readings(self, model: WordReaderLM) -> list[Reading]:
+    def readings(self, model: WordReaderLM) -> list[scenes.Reading]:
         """The best text of every region, for the record."""
         chosen = self.best()
-        listed = list[Reading]()
+        listed = list[scenes.Reading]()
         for i, texts in sorted(self.found.items()):
             ids, total = max(texts.items(), key=lambda item: item[1], default=((), 0.0))
             name = f"box {i + 1}" if i < self.boxes else f"window {i - self.boxes + 1}"
             listed.append(
-                Reading(name, model.tokenizer.decode(ids), min(1.0, total / self.views), chosen=(ids, i) == chosen[::2])
+                scenes.Reading(
+                    name, model.tokenizer.decode(ids), min(1.0, total / self.views), chosen=(ids, i) == chosen[::2]
+                )
             )
         return listed
 
@@ -119,7 +110,7 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
         n = heavy.read_rotated(reader, angle)
         text, sure, region = heavy.best()
         answer = reader.tokenizer.decode(text) if angle == TURNS[-1] else ""
-        scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
+        scene = scenes.Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
         groups: dict[str, Any] = {
             "records": {"scene": scene},
             "intervals": run.calls(),
@@ -131,8 +122,8 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
             ids = run.apply_edit(edit, ids)
             heavy.forget(edit.forbid if edit else {}, min(reader.eos_ids))
     tokens = [*text, min(reader.eos_ids)]
-    yield from write_answer(
-        reader, run, p, ids, Answer(tokens, "beam", crop(heavy.pixels, heavy.regions[region])), groups
+    yield from scenes.write_answer(
+        reader, run, p, ids, scenes.Answer(tokens, "beam", scenes.crop(heavy.pixels, heavy.regions[region])), groups
     )
 
 
@@ -143,19 +134,19 @@ def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heav
     summary="Reads every box and sliding windows of a scene, rotated and scaled, letter by letter with beams, and "
     "takes the text that the views agree on most. The control of Context-STR.",
     needs={"reader": "reader", "scene": "scene"},
-    params=[max_new_tokens(11, 11), *SCENES],
+    params=[max_new_tokens(11, 11), *scenes.SCENES],
     signature="scene",
     emits={"commits", "intervals", "facts", "note"},
-    records={"scene": Scene},
+    records={"scene": scenes.Scene},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step to look, one for each turn; the last writes the answer."""
     start = run.prompt_length
-    pixels = picture(models.reader, prompt[:start], p, run)
+    pixels = scenes.picture(models.reader, prompt[:start], p, run)
     mask = models.scene.look(pixels).mask
-    boxes = blocks(mask, p.mask)
+    boxes = scenes.blocks(mask, p.mask)
     edit = yield run.step(
-        records={"scene": lambda: shown(pixels, mask, boxes)},
+        records={"scene": lambda: scenes.shown(pixels, mask, boxes)},
         intervals=run.calls(),
         note=f"Boxes with text: {len(boxes)}.",
     )

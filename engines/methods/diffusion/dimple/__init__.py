@@ -43,22 +43,8 @@ from engines.kit import (
     token_probability,
     torch,
 )
+from engines.methods.diffusion import _orders as orders
 from engines.methods.diffusion._forward import Forward, some, unmasking
-from engines.methods.diffusion._orders import (
-    ALG_TEMP,
-    BEST,
-    MARGIN,
-    NEG_ENTROPY,
-    STEPS,
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-    narrowed,
-    pick,
-    propose,
-    score,
-    time_grid,
-)
 from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
 
@@ -107,7 +93,7 @@ def check(p: Params) -> None:
     summary="Write everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "
     "Words can be pinned, as in a form.",
     params=[
-        STEPS,
+        orders.STEPS,
         Float("alg_p_threshold", 0.95, 0.0, 1.0, symbol="θ", source="README"),
         Choice(
             "alg",
@@ -115,10 +101,10 @@ def check(p: Params) -> None:
             ["maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive"],
             source="maskgit_plus in evaluation; origin in the README",
         ),
-        ALG_TEMP,
-        TEMPERATURE,
-        TOP_P,
-        TOP_K,
+        orders.ALG_TEMP,
+        orders.TEMPERATURE,
+        orders.TOP_P,
+        orders.TOP_K,
         Choice("cache", "none", ["none", "prefix"], source="on"),
         Bool("use_original_confidence", True, source="official"),
         Text("structure_prior", ""),
@@ -129,8 +115,8 @@ def check(p: Params) -> None:
     lanes={
         "confidence": "probability",
         "filtered": "probability",
-        "margin": MARGIN,
-        "neg_entropy": NEG_ENTROPY,
+        "margin": orders.MARGIN,
+        "neg_entropy": orders.NEG_ENTROPY,
     },
     check=check,
 )
@@ -142,12 +128,12 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
     forward, M0, i = Forward(model), G - len(pins), 0
     image = model.pictured(prompt)
     while len(masks := mask_positions(x, model.mask_id)):  # stops as soon as no mask is left
-        t, theta = time_grid(p.steps), p.alg_p_threshold
+        t, theta = orders.time_grid(p.steps), p.alg_p_threshold
         distributions = forward(x, masks, (P, P + G), p.cache)
         z = distributions.z[masks - distributions.start]  # [m, V]
-        q = narrowed(z, p.temperature, p.top_p, p.top_k)  # [m, V]
-        x0 = propose(q, p.temperature, run.rng)  # [m]
-        order = score(z if p.use_original_confidence else q, x0, p.alg)  # [m]
+        q = orders.narrowed(z, p.temperature, p.top_p, p.top_k)  # [m, V]
+        x0 = orders.propose(q, p.temperature, run.rng)  # [m]
+        order = orders.score(z if p.use_original_confidence else q, x0, p.alg)  # [m]
         conf, sure = token_probability(z, x0, torch.float32), order > theta  # [m]
         facts = {"ratio_masked": len(masks) / M0, "grid_time": float(t[min(i, p.steps)])}
         if theta > 0 and (i >= p.steps - 1 or sure.any()):  # confident decoding
@@ -209,7 +195,7 @@ def fallback(order: Tensor, k: int, share: float, p: Params, run: Recorder) -> t
         return (torch.rand(len(order), generator=run.rng) < share).nonzero()[:, 0].to(order.device), "random"
     if p.alg == "autoregressive":
         return torch.zeros(1, dtype=torch.long, device=order.device), "leftmost"
-    return pick(order, k, p.alg_temp, run.rng), "fallback"
+    return orders.pick(order, k, p.alg_temp, run.rng), "fallback"
 
 
 def note(mode: str, filled: int, masks: int, p: Params) -> str:
@@ -223,7 +209,7 @@ def note(mode: str, filled: int, masks: int, p: Params) -> str:
         "origin": "chosen at random",
         "origin-ratio": "each by its own draw",
         "autoregressive": "the leftmost",
-    }.get(p.alg) or BEST[p.alg]
+    }.get(p.alg) or orders.BEST[p.alg]
     return (
         f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback writes "
         f"{some(filled, masks)}, {rule}."

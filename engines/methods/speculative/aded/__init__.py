@@ -37,17 +37,8 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import Target, drafting
 from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.aded import trigrams
 from engines.methods.speculative.aded.searched import TableSearch, searched
-from engines.methods.speculative.aded.trigrams import (
-    Iteration,
-    Node,
-    Table,
-    drafts,
-    exploration,
-    heaviest,
-    search,
-    trim,
-)
 from engines.models.parts.stores import answers_of
 
 MOST_NODES = 64
@@ -85,8 +76,8 @@ SHOWN = 5  # successors recorded per pair
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Search, verify, learn (the official `aded_model.py`). A text of fewer than three tokens teaches nothing, one of
     fewer than two has no pair to search from: then it is plain decoding."""
-    table, total = Table.of(answers_of(model.record, model.eos_ids) if p.corpus == "store" else [], KEEP), 0.0
-    loaded, target = Table(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
+    table, total = trigrams.Table.of(answers_of(model.record, model.eos_ids) if p.corpus == "store" else [], KEEP), 0.0
+    loaded, target = trigrams.Table(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
     if p.learn_from_prompt:
         total += table.learn(prompt, p.increment, p.cap, p.keep)
     ids = prompt
@@ -94,12 +85,12 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         gain = table.learn(ids[-p.window :], p.increment, p.cap, p.keep)
         total += gain
         uniforms: list[float] = torch.rand(p.iterations * p.depth, dtype=torch.float64, generator=run.rng).tolist()
-        done: list[Iteration] = []
-        nodes = search(
+        done: list[trigrams.Iteration] = []
+        nodes = trigrams.search(
             table, ids[-2:], p.iterations, p.depth, iter(uniforms), reward=p.reward, c1=p.c1, c2=p.c2, done=done
         )
         room = target.room(ids)
-        draft = merge(table, ids, trim(drafts(table, nodes, ids[-2:], p.paths), p.node_limit), room)
+        draft = merge(table, ids, trigrams.trim(trigrams.drafts(table, nodes, ids[-2:], p.paths), p.node_limit), room)
         iteration = target.verify(ids, draft, run.rng)
         best = max(nodes[0].children, key=lambda node: node.visits, default=None)
         edit = yield run.step(
@@ -114,21 +105,21 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 successors=len(nodes[0].children),
                 search_nodes=len(nodes) - 1,
                 value=best.score / best.visits if best and best.visits else 0.0,
-                exploration=exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
+                exploration=trigrams.exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
             ),
             note=iteration.note() if len(draft) > 1 else undrafted(nodes),
         )
         ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
-def undrafted(nodes: Sequence[Node]) -> str:
+def undrafted(nodes: Sequence[trigrams.Node]) -> str:
     """Why a step has no drafts."""
     if nodes[0].children:
         return "One token is left to write, so nothing is drafted; one token from the target."
     return "The table has no entry for this pair; one token from the target."
 
 
-def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room: int) -> Draft:
+def merge(table: trigrams.Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room: int) -> Draft:
     """The trie of the paths, cut at depth `room`. What is noted as the drafter's chance is a token's share of the
     weights behind its pair."""
     draft = Draft(ids[-1], "ngram")
@@ -148,12 +139,12 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
 
 def _read(draft: Draft, pair: tuple[int, int], weights: dict[int, float], rows: Sequence[int]) -> GuessSource:
     """A pair's successors, the heaviest first, with the rows that were taken from them."""
-    order = [token for token, _ in heaviest(weights)]
+    order = [token for token, _ in trigrams.heaviest(weights)]
     return GuessSource("table", "", [*pair], order, [(row, order.index(draft.tokens[row])) for row in rows])
 
 
 def entries(
-    table: Table, draft: Draft, ids: Sequence[int], window: int, corpus: Collection[tuple[int, int]]
+    table: trigrams.Table, draft: Draft, ids: Sequence[int], window: int, corpus: Collection[tuple[int, int]]
 ) -> list[Memory]:
     """The pairs that the drafts were taken from, and those that the window taught, with their heaviest successors."""
     read = {tuple([*ids, *draft.path(row)][-2:]) for row in set(draft.parents[1:])}

@@ -7,16 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.kit import Alternatives, Params, Record, Stops, TokenId, Tree
-from engines.methods.speculative.aded.trigrams import (
-    Iteration,
-    Node,
-    Table,
-    drafts,
-    exploration,
-    most_visited,
-    search,
-    trim,
-)
+from engines.methods.speculative.aded import trigrams
 
 DIGITS = 4  # of recorded weights and scores
 
@@ -49,16 +40,18 @@ class TableSearch(Record):
         that had no visits; and what would have come of the drafts without learning."""
         if (tree := run.steps[-1].tree) is None:
             return {}
-        nodes, below = [Node([])], [list[int]()]
+        nodes, below = [trigrams.Node([])], [list[int]()]
         for parent, token, w in zip(self.parents[1:], self.tokens[1:], self.weights[1:], strict=True):
             below[parent].append(len(nodes))
-            nodes.append(Node([*nodes[parent].path, token], prior=w))
+            nodes.append(trigrams.Node([*nodes[parent].path, token], prior=w))
             below.append([])
         there, answers = {0}, list[Any]([([], fates([], tree, self.room), None)])  # a node's successors come at once
         for end, score in zip(self.ends, self.scores, strict=True):
             way = self._way(end)
             first, N = nodes[way[0]], nodes[0].visits
-            terms = (first.score / first.visits, exploration(first, N, self.c1, self.c2)) if first.visits else None
+            terms = (
+                (first.score / first.visits, trigrams.exploration(first, N, self.c1, self.c2)) if first.visits else None
+            )
             for i in (0, *way):
                 nodes[i].visits, nodes[i].score = nodes[i].visits + 1, nodes[i].score + score
                 there.update(below[self.parents[i]] if i else ())
@@ -73,15 +66,15 @@ class TableSearch(Record):
         """The nodes from below the root down to this one."""
         return [*self._way(self.parents[node]), node] if node else []
 
-    def _drafted(self, nodes: list[Node]) -> dict[tuple[int, ...], int]:
+    def _drafted(self, nodes: list[trigrams.Node]) -> dict[tuple[int, ...], int]:
         """The drafts that go to the target, with their nodes."""
         number = {tuple(self.tokens[i] for i in self._way(node)): node for node in range(len(self.tokens))}
         drafts: dict[tuple[int, ...], int] = {}
-        for node in most_visited(nodes, self.paths):
+        for node in trigrams.most_visited(nodes, self.paths):
             at = number[tuple(node.path)]
             ending = self.heaviest[at]
             drafts.setdefault((*node.path, *([] if ending is None else [ending])), at)
-        return {tuple(draft): drafts[tuple(draft)] for draft in trim([*map(list, drafts)], self.node_limit)}
+        return {tuple(draft): drafts[tuple(draft)] for draft in trigrams.trim([*map(list, drafts)], self.node_limit)}
 
 
 ACCEPTED, REFUSED, UNREACHED = "ar-"
@@ -108,11 +101,11 @@ def fates(paths: Sequence[tuple[int, ...]], tree: Tree, room: int) -> tuple[list
 
 
 def searched(
-    table: Table,
-    loaded: Table,
+    table: trigrams.Table,
+    loaded: trigrams.Table,
     root: Sequence[int],
-    nodes: Sequence[Node],
-    done: Sequence[Iteration],
+    nodes: Sequence[trigrams.Node],
+    done: Sequence[trigrams.Iteration],
     uniforms: Sequence[float],
     room: int,
     p: Params,
@@ -125,7 +118,7 @@ def searched(
     number = {id(node): i for i, node in enumerate(nodes)}
     parents = {id(child): i for i, node in enumerate(nodes) for child in node.children}
     texts = [[*root, *node.path] for node in nodes]
-    other = search(loaded, root, p.iterations, p.depth, iter(uniforms), reward=p.reward, c1=p.c1, c2=p.c2)
+    other = trigrams.search(loaded, root, p.iterations, p.depth, iter(uniforms), reward=p.reward, c1=p.c1, c2=p.c2)
     return TableSearch(
         [*root],
         [parents.get(id(node), -1) for node in nodes],
@@ -136,7 +129,7 @@ def searched(
         [number[id(iteration.node)] for iteration in done],
         [round(iteration.score, DIGITS) for iteration in done],
         [iteration.rollout for iteration in done],
-        trim(drafts(loaded, other, root, p.paths), p.node_limit),
+        trigrams.trim(trigrams.drafts(loaded, other, root, p.paths), p.node_limit),
         p.paths,
         p.node_limit,
         room,

@@ -32,18 +32,7 @@ from engines.kit import (
     many,
 )
 from engines.methods.speculative._turn import Target, drafting, judged, unfinished
-from engines.methods.speculative.stand.rounds import (
-    SHARED,
-    TEMPLATES,
-    Suffixes,
-    check,
-    drafted,
-    entries,
-    groups,
-    lengths,
-    remember,
-    sample_step,
-)
+from engines.methods.speculative.stand import rounds
 from engines.methods.speculative.stand.store import Store, overlaps
 
 STAND: dict[str, Any] = {  # what both declare
@@ -52,9 +41,9 @@ STAND: dict[str, Any] = {  # what both declare
     "needs": "causal",
     "signature": "samplebands",
     "emits": {"branches", "memory"},
-    "records": {"suffixes": Suffixes},
+    "records": {"suffixes": rounds.Suffixes},
     "lanes": {"suffix": "count"},
-    "check": check,
+    "check": rounds.check,
 }
 
 
@@ -65,22 +54,22 @@ STAND: dict[str, Any] = {  # what both declare
     "drafted from them.",
     params=[
         Int("trajectories", 1, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
-        *SHARED,
+        *rounds.SHARED,
     ],
     **STAND,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Draft from the store, verify against the target, remember what it said, for one sample after the other. With
     nothing stored behind the text, or a text shorter than every key, nothing is drafted: plain decoding."""
-    parents, _ = from_child_counts(TEMPLATES[p.template])
+    parents, _ = from_child_counts(rounds.TEMPLATES[p.template])
     store, target, samples = Store(), Target(model, prompt, p, rows=len(parents)), list[list[int]]()
     while len(samples) < p.trajectories:
         ids, forwards = prompt, 0
         target.cache.crop(min(target.cache.length, len(prompt) - 1))
         while target.unfinished(ids):
-            tree = drafted(store, ids, parents, p, run.rng, model.vocab_size, target.room(ids))
+            tree = rounds.drafted(store, ids, parents, p, run.rng, model.vocab_size, target.room(ids))
             iteration = target.verify(ids, tree.draft, run.rng)
-            remember(store, iteration, p)
+            rounds.remember(store, iteration, p)
             forwards += 1
             done, number, length = (
                 not target.unfinished(iteration.ids),
@@ -89,9 +78,13 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             )
             fate = "alive" if not done else "chosen" if number >= p.trajectories else "finished"
             edit = yield run.step(
-                **groups(iteration, tree, restart=len(prompt) if samples and forwards == 1 else None),
-                memory=lambda: entries(store, iteration, tree, lengths(p)),
-                records={"suffixes": lambda: Suffixes([sample_step(len(samples), len(prompt), iteration, tree)])},
+                **rounds.groups(iteration, tree, restart=len(prompt) if samples and forwards == 1 else None),
+                memory=lambda: rounds.entries(store, iteration, tree, rounds.lengths(p)),
+                records={
+                    "suffixes": lambda: rounds.Suffixes(
+                        [rounds.sample_step(len(samples), len(prompt), iteration, tree)]
+                    )
+                },
                 branches=[
                     Branch(
                         number - 1, -1, iteration.gained, length, {"tokens per call": round(length / forwards, 3)}, fate
@@ -130,21 +123,21 @@ def summary(sample: list[int], model: CausalLM, forwards: int) -> str:
     "of the target.",
     params=[
         Int("trajectories", 4, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
-        *SHARED,
+        *rounds.SHARED,
     ],
     paths={},
     **STAND,
 )
 def decode_side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Draft a tree for each sample, one forward for all, verify each, remember: a round per step."""
-    parents, _ = from_child_counts(TEMPLATES[p.template])
+    parents, _ = from_child_counts(rounds.TEMPLATES[p.template])
     end, store, forwards = len(prompt) + p.max_new_tokens, Store(), 0
     paths = Paths(model, prompt, rows=p.trajectories * (p.max_new_tokens + len(parents)), rng=run.rng)
     first, *_ = [paths.add() for _ in range(p.trajectories)]
 
     while living := unfinished(paths, len(prompt), end):
         trees = {
-            path.id: drafted(
+            path.id: rounds.drafted(
                 store, paths.read(path), parents, p, path.rng, model.vocab_size, deepest=end - path.length - 1
             )
             for path in living
@@ -152,7 +145,7 @@ def decode_side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Reco
         fed = paths.feed({i: tree.draft for i, tree in trees.items()})
         turns = {path.id: judged(paths, path, fed[path.id], trees[path.id].draft, p, end) for path in living}
         for iteration in turns.values():
-            remember(store, iteration, p)
+            rounds.remember(store, iteration, p)
         forwards += 1
         left, shown = unfinished(paths, len(prompt), end), next(iter(turns))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
@@ -160,11 +153,13 @@ def decode_side_by_side(model: CausalLM, prompt: list[int], p: Params, run: Reco
             path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
         token_count = sum(path.length - len(prompt) for path in paths.paths)
         edit = yield run.step(
-            **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
-            memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
+            **rounds.groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
+            memory=lambda: rounds.entries(store, turns[shown], trees[shown], rounds.lengths(p)),
             branches=paths.branches(),
             records={
-                "suffixes": lambda: Suffixes([sample_step(i, len(prompt), turns[i], trees[i]) for i in sorted(turns)])
+                "suffixes": lambda: rounds.Suffixes(
+                    [rounds.sample_step(i, len(prompt), turns[i], trees[i]) for i in sorted(turns)]
+                )
             },
             facts={
                 "samples": len(living),

@@ -38,16 +38,8 @@ from engines.kit import (
     torch,
 )
 from engines.methods.baselines._plain import chosen, token_groups
+from engines.methods.system.lean_attention import partition
 from engines.methods.system.lean_attention.attention import Work, softmax_state
-from engines.methods.system.lean_attention.partition import (
-    SCHEDULES,
-    Piece,
-    Tiling,
-    makespan,
-    schedule,
-    tiles,
-    timeline,
-)
 
 PURE, OFFICIAL = "stream-k", "as published"
 MOST = 256  # workers
@@ -61,7 +53,7 @@ MOST = 256  # workers
     needs="layered",
     params=[
         max_new_tokens(32),
-        Choice("schedule", SCHEDULES[0], list(SCHEDULES), source="lean"),
+        Choice("schedule", partition.SCHEDULES[0], list(partition.SCHEDULES), source="lean"),
         Int("workers", 8, 1, MOST, symbol="W", source="216 on an A100"),
         Int("tile", 16, 16, 512, symbol="b", source="256 in the published code"),
         Choice("grid", PURE, [PURE, OFFICIAL], source="as published"),
@@ -69,7 +61,7 @@ MOST = 256  # workers
         Int("layer", 1, 1, 128),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
-    records={"tiling": Tiling},
+    records={"tiling": partition.Tiling},
     signature="workers",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -92,7 +84,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         facts, lanes = describe(layers, p, run)
         edit = yield run.step(
             **token_groups(len(ids), token, z, p.temperature, torch.float32),
-            records={"tiling": Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
+            records={"tiling": partition.Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
             intervals=lanes,
             facts=facts,
             note=f"{many(round(facts['tiles']), 'tile')} of {many(p.tile, 'token')}, "
@@ -118,13 +110,13 @@ class Layers:
 
     def __init__(self, p: Params, pool: ThreadPoolExecutor | None) -> None:
         self.p, self.pool = p, pool
-        self.pieces: list[Piece] = []
+        self.pieces: list[partition.Piece] = []
         self.shown: Work | None = None  # the layer whose pieces are recorded
 
     def attend(self, given: AttentionInputs) -> Tensor:
         """The output of a layer's attention [h, 1, e]."""
         if not self.pieces:
-            self.t = [tiles(given.keys.shape[1], self.p.tile)] * len(given.keys)
+            self.t = [partition.tiles(given.keys.shape[1], self.p.tile)] * len(given.keys)
             self.pieces = self.plan(self.p.schedule)
         work = Work(given, self.pieces, self.p.tile)
         out = work.run(self.p.schedule, self.p.threads, self.pool)
@@ -132,9 +124,9 @@ class Layers:
             self.shown = work
         return out
 
-    def plan(self, kind: str) -> list[Piece]:
+    def plan(self, kind: str) -> list[partition.Piece]:
         """All pieces of a layer by that schedule."""
-        return schedule(kind, self.t, self.p.workers, self.p.grid == OFFICIAL)
+        return partition.schedule(kind, self.t, self.p.workers, self.p.grid == OFFICIAL)
 
 
 def describe(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], list[Interval]]:
@@ -142,8 +134,8 @@ def describe(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float]
     measured; and how far its output is from softmax in float64."""
     work = layers.shown
     assert work is not None
-    plans = {kind: layers.plan(kind) for kind in SCHEDULES}
-    longest = {f"makespan_{kind.replace('-', '_')}": makespan(pieces) for kind, pieces in plans.items()}
+    plans = {kind: layers.plan(kind) for kind in partition.SCHEDULES}
+    longest = {f"makespan_{kind.replace('-', '_')}": partition.makespan(pieces) for kind, pieces in plans.items()}
     pieces, T = layers.pieces, sum(layers.t)
     facts: dict[str, float] = {
         "context": work.K.shape[1],
@@ -154,7 +146,7 @@ def describe(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float]
         "pieces": len(pieces),
         "merges": len(pieces) - len(layers.t),
         **longest,
-        "busy": T / (p.workers * makespan(pieces)),
+        "busy": T / (p.workers * partition.makespan(pieces)),
         "max_error": work.error(),
     }
     if run.detail == "none":
@@ -172,7 +164,9 @@ def describe(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float]
     return facts, lanes + threads
 
 
-def intervals_of(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> list[Interval]:
+def intervals_of(
+    kind: str, pieces: Sequence[partition.Piece], triples: Mapping[partition.Piece, Any]
+) -> list[Interval]:
     """A plan as intervals in tile units; of the one that was carried out with what each piece found."""
     return [
         Interval(
@@ -188,5 +182,5 @@ def intervals_of(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any
             | ({"found": softmax_state(triples, piece)} if piece in triples else {}),
             kind="tiles",
         )
-        for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
+        for piece, (start, end) in zip(pieces, partition.timeline(pieces), strict=True)
     ]

@@ -40,18 +40,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import Target, Turn, drafting
 from engines.methods.speculative._verify import Draft
-from engines.methods.system.mirror_sd.rounds import (
-    END,
-    EXIT,
-    LONGEST,
-    LOWER,
-    UPPER,
-    WIDEST,
-    Rollouts,
-    Stages,
-    channel,
-    overlap,
-)
+from engines.methods.system.mirror_sd import rounds
 from engines.models.networks.exits import exits_of, maps_of, scaled
 
 EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
@@ -67,8 +56,8 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
     needs={"target": "layered", "draft": "causal", "maps": part("exit-maps")},
     new_tokens=48,
     params=[
-        Int("gamma", 3, 1, LONGEST, symbol="γ", source="7 in the paper"),
-        Int("kappa", 2, 1, WIDEST, symbol="κ", source="8 in the paper"),
+        Int("gamma", 3, 1, rounds.LONGEST, symbol="γ", source="7 in the paper"),
+        Int("kappa", 2, 1, rounds.WIDEST, symbol="κ", source="8 in the paper"),
         Float("depth", 0.8, 0.05, 0.95, step=0.05, symbol="ℓ/N", source="0.5 in the paper"),
         Choice("exits", "maps", ["maps", "raw"]),
         Choice("rooting", EVERY, [EVERY, FIRST]),
@@ -81,37 +70,37 @@ EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: a fresh window if there is none, lower layers, guesses, then branches beside upper layers."""
     target, N = models.target, models.target.num_layers
-    side = Target(target, prompt, p, rows=LONGEST + 1)
-    draft = Rollouts(models.draft, side.end, target.vocab_size)
+    side = Target(target, prompt, p, rows=rounds.LONGEST + 1)
+    draft = rounds.Rollouts(models.draft, side.end, target.vocab_size)
     ids, window = prompt, list[int]()
     with ThreadPoolExecutor(1, "draft") as pool:
         while side.unfinished(ids):
-            stages, base, gamma = Stages(), side.cache.length, min(p.gamma, side.room(ids))
+            stages, base, gamma = rounds.Stages(), side.cache.length, min(p.gamma, side.room(ids))
             was_fresh, d = not window, window[:gamma] or draft.fresh(ids, gamma, stages)
             fed, c = [*ids[base:], *d], len(ids) - base - 1
             l_e, R = exit_of(models.maps, N, p.depth, p.exits == "raw", target.record.device)
-            with stages.during(LOWER, "layers", f"1–{l_e}"):
+            with stages.during(rounds.LOWER, "layers", f"1–{l_e}"):
                 h = target.layers(target.embed(fed), side.cache, 0, l_e)  # [c + 1 + gamma, d]
             sent = nothing(h)
             if draft.worth(ids):
-                with stages.during(EXIT, "exit", "head"):
+                with stages.during(rounds.EXIT, "exit", "head"):
                     x = h[c:] if R is None else scaled(h[c:]) @ R.T
                     z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
-                    sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
+                    sent = rounds.channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
             work = pool.submit(without_gradients(draft.grow), ids, d, sent, p.gamma, stages) if threads else None
-            with stages.during(UPPER, "layers", f"{l_e + 1}–{N}"):
+            with stages.during(rounds.UPPER, "layers", f"{l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
             if work:
                 work.result()
             else:
                 draft.grow(ids, d, sent, p.gamma, stages)
-            with stages.during(END, "rendezvous"):
+            with stages.during(rounds.END, "rendezvous"):
                 proposed = Draft.of([ids[-1], *d], range(-1, len(d)), "draft")
                 iteration = side.judge(ids, proposed, z, run.rng)
                 best = draft.settle(ids, d, iteration.verdict)
             window = draft.window(best, iteration.accepted)
-            omega = overlap(distribution(iteration.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
+            omega = rounds.overlap(distribution(iteration.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
             edit = yield run.step(
                 **iteration.groups(lanes=partial(overlaps, iteration, omega)),
                 intervals=stages.intervals(run, modelled=not threads),

@@ -36,18 +36,7 @@ from engines.kit import (
 from engines.methods.speculative._turn import Turn, drafting, judged, unfinished
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.token_recycling import expand, update
-from engines.methods.system.specmemo.plan import (
-    GUESSES,
-    MB,
-    REFERENCE,
-    TREES,
-    Plan,
-    by_path,
-    live_bytes,
-    resident_bytes,
-    shape,
-    stacked,
-)
+from engines.methods.system.specmemo import plan as planning
 
 LENGTH, TREE = "length", "tree"
 
@@ -63,9 +52,9 @@ LENGTH, TREE = "length", "tree"
     params=[
         Float("budget", 0.0, 0.0, 2048.0, step=0.25, symbol="β"),
         Choice("keeps", LENGTH, [LENGTH, TREE], source="ours"),
-        Int("nodes", 16, 1, TREES[-1], symbol="T", source="64"),
+        Int("nodes", 16, 1, planning.TREES[-1], symbol="T", source="64"),
         Int("batch", 1, 1, 8, symbol="B"),
-        Choice("allocation", "lean", ["lean", REFERENCE], source="lean"),
+        Choice("allocation", "lean", ["lean", planning.REFERENCE], source="lean"),
     ],
     signature="arena",
     emits={"intervals", "branches"},
@@ -74,28 +63,32 @@ LENGTH, TREE = "length", "tree"
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One round per step: plan, one forward over the trees of all sequences, verify, account."""
-    plan = Plan.of(model, len(prompt), p)
+    plan = planning.Plan.of(model, len(prompt), p)
     if p.keeps == TREE:
         plan = plan.shortened(p.budget, p.nodes)
     most = plan.fit(p.budget, p.nodes, strict=True)  # no later tree is larger, as the cache is allocated once
     paths = Paths(model, prompt, rows=plan.rows(most) - len(prompt), rng=run.rng)
-    end, M = len(prompt) + plan.new, np.full((model.vocab_size, GUESSES), -1, dtype=np.int32)
+    end, M = len(prompt) + plan.new, np.full((model.vocab_size, planning.GUESSES), -1, dtype=np.int32)
     first, *_ = [paths.add() for _ in range(p.batch)]
     while living := unfinished(paths, len(prompt), end):
         T = min(most, plan.fit(p.budget, p.nodes))
-        parents, ranks = shape(T)
+        parents, ranks = planning.shape(T)
         trees = {path.id: grown(M, paths.read(path), parents, ranks, end - path.length - 1) for path in living}
         outputs = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
-        gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
-        logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
+        gathered = [planning.by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
+        logits = planning.live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
         turns = {path.id: judged(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
         for iteration in turns.values():
-            likeliest = top_ids(torch.cat([iteration.z_chain, iteration.z]), GUESSES).cpu().numpy()
+            likeliest = top_ids(torch.cat([iteration.z_chain, iteration.z]), planning.GUESSES).cpu().numpy()
             update(M, [*iteration.chain, *iteration.draft.tokens], likeliest)
         left = unfinished(paths, len(prompt), end)
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         bytes_of = account(
-            plan, T, paths.cache_bytes, turns, {"logits": logits, "paths": live_bytes(gathered), "table": M.nbytes}
+            plan,
+            T,
+            paths.cache_bytes,
+            turns,
+            {"logits": logits, "paths": planning.live_bytes(gathered), "table": M.nbytes},
         )
         facts, lanes = describe(plan, T, p.budget, bytes_of)
         edit = yield run.step(
@@ -103,7 +96,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             branches=paths.branches(),
             intervals=lanes if run.detail != "none" else [],
             facts={**tally(turns), **facts},
-            note=f"{facts['accounted'] / MB:.2f} MB in use, a tree of {many(T, 'node')}, "
+            note=f"{facts['accounted'] / planning.MB:.2f} MB in use, a tree of {many(T, 'node')}, "
             f"room for {many(plan.new, 'new token')}; "
             f"{turns[min(turns)].note()}",
         )
@@ -117,7 +110,7 @@ def grown(M: np.ndarray, ids: list[int], parents: Sequence[int], ranks: Sequence
 
 
 def account(
-    plan: Plan, T: int, cache: int, turns: Mapping[int, Turn], sizes: Mapping[str, int]
+    plan: planning.Plan, T: int, cache: int, turns: Mapping[int, Turn], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool]]:
     """Purpose -> (bytes, whether measured) of a round, before the rows of refused drafts are given back. cache, held:
     bytes of the cache's buffers, of logits, gathered paths and table."""
@@ -138,7 +131,7 @@ def account(
 
 
 def describe(
-    plan: Plan, T: int, budget: float, bytes_of: Mapping[str, tuple[int, bool]]
+    plan: planning.Plan, T: int, budget: float, bytes_of: Mapping[str, tuple[int, bool]]
 ) -> tuple[dict[str, float], list[Interval]]:
     """(facts, lanes) of an account: the arena by purpose, what the reference would hold with the same tree, the budget,
     and the memory of the process."""
@@ -154,11 +147,11 @@ def describe(
     }
     whole = {"weights": plan.weights, **reference}
     lanes = [
-        *stacked("arena", bytes_of),
-        *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
-        bytes_held("process", "resident memory", 0, resident_bytes()),
+        *planning.stacked("arena", bytes_of),
+        *planning.stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
+        bytes_held("process", "resident memory", 0, planning.resident_bytes()),
     ]
-    limit = Interval("budget", 0, budget * MB, "limit", False, "bytes", {"limit": True}, "bytes")
+    limit = Interval("budget", 0, budget * planning.MB, "limit", False, "bytes", {"limit": True}, "bytes")
     return facts, [*lanes, limit] if budget else lanes
 
 
