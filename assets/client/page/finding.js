@@ -1,5 +1,5 @@
 // What the chooser finds, without a document: which methods fit four answers, and what a search means. An entry is what
-// explorer/papers/chooser.py says of a method, or of a paper that is a study.
+// explorer/page/chooser.py says of a method, or of a paper that is a study.
 
 export const ANY = Object.freeze({ order: "any", train: "any", draft: "any", same: "any" });
 
