@@ -161,7 +161,8 @@ class Tour {
     target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
     if (high) scrollBy({ top: -room(), behavior: "instant" });
     this.#place();
-    requestAnimationFrame(() => requestAnimationFrame(() => this.#place())); // a player that was put aside lays its board now
+    // a player that was put aside lays its board now
+    requestAnimationFrame(() => requestAnimationFrame(() => this.#place()));
     this.next.focus({ preventScroll: true });
   }
 

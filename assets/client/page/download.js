@@ -1,5 +1,5 @@
-// Files: saved, also those that the server composed, {files: [{name, type, text or base64}]}, of which it keeps none; and
-// read, where a person brings one.
+// Files: saved, also those that the server composed, {files: [{name, type, text or base64}]}, of which it keeps none;
+// and read, where a person brings one.
 
 import { el } from "../player/dom.js";
 import { parsed } from "./dom.js";

@@ -75,8 +75,8 @@ export const sorted = (scenes) => ({
 const named = ({ title, minutes }) =>
   [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
 
-/** given: {show(scene), leave(), live: () => void or null, files: what stands below the list of scenes, players: what is
- * enlarged}. Returns {open(scenes, number), close(), say(text), live(words), on, number}. */
+/** given: {show(scene), leave(), live: () => void or null, files: what stands below the list of scenes, players: what
+ * is enlarged}. Returns {open(scenes, number), close(), say(text), live(words), on, number}. */
 export function lectureView({ show, leave, live = null, files = null, players, moved = () => {} }) {
   const group = groupNamed("main"),
     pace = new Pace(group, FIRST);

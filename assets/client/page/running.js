@@ -94,8 +94,8 @@ function tellWaiting(status) {
   document.addEventListener("dx-over", () => expect(false, expected()));
 }
 
-/** How far a run has come that goes on, in words: "reading 671 tokens" before the first step; then what is written of what may be, and how fast since the first
- * step, which has read the prompt: tokens over the measured seconds. */
+/** How far a run has come that goes on, in words: "reading 671 tokens" before the first step; then what is written of
+ * what may be, and how fast since the first step, which has read the prompt: tokens over the measured seconds. */
 export function progress(run) {
   const { prompt, steps, sums, length } = run;
   if (!length) return tr`reading ${prompt.length.toLocaleString("en")} tokens`;

@@ -1,11 +1,11 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, sort, lang, runs?}. A cell is text
-// or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after, lead, parts}. `fold`:
-// behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt, own}, each with a receipt of its
-// own; `own`: what a model or a person wrote. They are said in the page's language if all of them can be.
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, sort, lang, runs?}. A
+// cell is text or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after, lead, parts}.
+// `fold`: behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt, own}, each with a receipt
+// of its own; `own`: what a model or a person wrote. They are said in the page's language if all of them can be.
 // `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`:
 // numbers of the columns that get a choice (by `key` or text), and a search field. `sort`: its heads sort it. `lang`:
-// the language of its words, where that is not the page's. `href`: https, or a text of Docs (`?doc=NAME`). A number with a receipt asks the
-// player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
+// the language of its words, where that is not the page's. `href`: https, or a text of Docs (`?doc=NAME`). A number
+// with a receipt asks the player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";

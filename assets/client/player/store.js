@@ -52,7 +52,7 @@ export class Run {
     this.pieces = new Map();
     this.steps = [];
     this.end = null;
-    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {}, stops: [] }; // to: the last step they are of
+    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {}, stops: [] }; // to: their last step
     this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
     this.target = header.models?.[0]?.role ?? null; // the model that was picked: its calls make the clock
     this.axes = { steps: [0], forwards: [0], seconds: [0], work: [0] };
@@ -302,7 +302,8 @@ export class Run {
     globalThis.dxPairs = { ...globalThis.dxPairs, ...more.pairs };
   }
 
-  /** How many of what is called so in `counts`, or becomes so later, stand at cursor t; null where that was not handed. */
+  /** How many of what is called so in `counts`, or becomes so later, stand at cursor t; null where that was not handed.
+   * */
   count(name, t, of = this.figures.counts) {
     return t <= this.figures.to ? (of[name]?.[t] ?? 0) : null;
   }
@@ -348,8 +349,8 @@ export class Run {
     }));
   }
 
-  /** What a method would have decided in step t with another `value` of what the picture of a record moves, as the method
-   * itself answers (`engines.Alternatives`); null where it was not asked. */
+  /** What a method would have decided in step t with another `value` of what the picture of a record moves, as the
+   * method itself answers (`engines.Alternatives`); null where it was not asked. */
   asked(t, record, moved, value = 0) {
     const { stops, answers } = this.figures.stops[t - 1]?.[record]?.[moved] ?? {};
     return answers?.[Math.max(0, stops.filter((stop) => stop <= value).length - 1)] ?? null;

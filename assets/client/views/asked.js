@@ -1,5 +1,5 @@
-// A run's text as a person reads it; the question, what is answered so far, and whether that is right, in one line above
-// the board; and whether other texts and answers are right, where that is known.
+// A run's text as a person reads it; the question, what is answered so far, and whether that is right, in one line
+// above the board; and whether other texts and answers are right, where that is known.
 
 import { el, setText } from "../player/dom.js";
 import { prose, tr } from "../player/words.js";

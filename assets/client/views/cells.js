@@ -1,5 +1,5 @@
-// The cells of the token board, how they look: their token or the model's best guess, their colour, and end marks folded
-// to one word; and what stands around them: brackets for blocks and windows, controls and legend.
+// The cells of the token board, how they look: their token or the model's best guess, their colour, and end marks
+// folded to one word; and what stands around them: brackets for blocks and windows, controls and legend.
 
 import { unpack } from "../player/codec.js";
 import { el, select, setText, legend as stateOf, swatch } from "../player/dom.js";

@@ -1,6 +1,6 @@
 // Which experts of a layer the tokens of a text use: as recorded, and as many for each token, but drawn by chance; and
-// on which device each token and each expert is: as recorded, and in the ordinary places, experts in order and tokens in
-// turn. No DOM.
+// on which device each token and each expert is: as recorded, and in the ordinary places, experts in order and tokens
+// in turn. No DOM.
 
 import { unpack } from "../player/codec.js";
 

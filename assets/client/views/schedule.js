@@ -1,5 +1,6 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
-// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
+// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured
+// ones.
 
 import { el, frame, set, setText, svg, swatch } from "../player/dom.js";
 import { MIDDLE, option, render } from "../player/drawing.js";

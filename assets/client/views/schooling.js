@@ -49,8 +49,8 @@ export class Schooling extends StepPicture {
     return { tokens, guesses, gamma, drafting, checkpoints: tokens_seen.length };
   }
 
-  /** The rounds of each checkpoint: {from: where one begins, kept: drafts that stay, own: whether a token of the target's
-   * own stands after them, full: whether all that were drafted stay}; null where they are not known. */
+  /** The rounds of each checkpoint: {from: where one begins, kept: drafts that stay, own: whether a token of the
+   * target's own stands after them, full: whether all that were drafted stay}; null where they are not known. */
   #rounds({ tokens, gamma, drafting, checkpoints }) {
     const { run, t, sliding } = this,
       asked = run.asked(t, "schooling", "gamma", sliding.at(gamma));

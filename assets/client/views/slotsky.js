@@ -63,8 +63,8 @@ export function strips(parent, parts, w, ys) {
   });
 }
 
-/** A line for each design, with its name at its end. lines: bytes of each design for 1, 2, ... tokens; n: the number that
- * is chosen; names: of the designs. words gets the texts: [x, y, anchor, text, style]. */
+/** A line for each design, with its name at its end. lines: bytes of each design for 1, 2, ... tokens; n: the number
+ * that is chosen; names: of the designs. words gets the texts: [x, y, anchor, text, style]. */
 export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
   const most = Math.max(1, ...lines.flat()),
     wide = w > 420,

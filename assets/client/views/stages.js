@@ -1,7 +1,7 @@
 // When each microbatch is where: as a step was measured, and as the event model of Step-3's report has it
-// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. And what attention
-// of one token costs: published models and accelerators, as the page was given them by the study of decoding cost
-// (engines/studies/decoding_cost.py, `published`), and what of it a run has counted. No DOM.
+// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. And what
+// attention of one token costs: published models and accelerators, as the page was given them by the study of decoding
+// cost (engines/studies/decoding_cost.py, `published`), and what of it a run has counted. No DOM.
 
 const { layers: LAYERS } = globalThis.dxCosts;
 export const MODELS = globalThis.dxCosts.models;

@@ -25,8 +25,8 @@ export function ways(intervals = []) {
 export const ORDER = ["lean", "flash-decoding", "plain"];
 const ASKED = ["lean", "plain", "flash-decoding"]; // as the method names them
 
-/** Three ways to share out what was never computed, as `ways` gives them: of each piece its worker and its tiles, in the
- * order of heads, which have t tiles each. */
+/** Three ways to share out what was never computed, as `ways` gives them: of each piece its worker and its tiles, in
+ * the order of heads, which have t tiles each. */
 export function modelled(plans, t) {
   const intervals = plans.flatMap(([workers, tiles], way) => {
     const free = [];
