@@ -59,32 +59,31 @@ class Alternatives:
         return {name: answers for name, answers in stops.items() if answers}
 
     def _ask(self, name: str) -> dict[str, Stops]:
+        kind = _type(self.header.method, name)
         try:
-            record: Any = typed(self.header, self.steps[-1], name)
+            record: Any = kind and self.steps[-1].record(name, kind)
             return record.alternatives(self) if hasattr(record, "alternatives") else {}
         except (TraceError, ValueError, TypeError, LookupError, ArithmeticError):  # lists that do not fit each other
             return {}
 
 
-def typed(header: Header, step: Step, name: str) -> Record | None:
-    """A record of a step as its type: its method's, else that of another one, which may have taken over or been
-    watched. None where no method declares it. Raises TraceError where it has another form."""
+def _type(slug: str, name: str) -> type[Record] | None:
+    """The type of a record: its method's, else that of another one, which may have taken over or been watched."""
     methods = registry().methods
-    declared = [methods[header.method].info.records] if header.method in methods else []
+    declared = [methods[slug].info.records] if slug in methods else []
     declared += [method.info.records for method in methods.values()]
-    kind = next((records[name] for records in declared if name in records), None)
-    return step.record(name, kind) if kind else None
+    return next((records[name] for records in declared if name in records), None)
 
 
 def texts_beside(trace: Trace) -> tuple[list[int], list[str]]:
     """What is said beside a run's text, which a picture marks as right or wrong: the tokens of one that its records go
     on with from step to step, and the answers of others. The type of a record declares it by a method `beside()`."""
     tokens, answers = list[int](), list[str]()
-    for step in trace.steps:
-        for name in step.records:
+    for name in dict.fromkeys(name for step in trace.steps for name in step.records):
+        kind: Any = _type(trace.header.method, name)
+        for step in trace.steps if hasattr(kind, "beside") else ():
             with suppress(TraceError):  # of another form than its type has today
-                record: Any = typed(trace.header, step, name)
-                if hasattr(record, "beside"):
+                if record := step.record(name, kind):
                     more, others = record.beside()
                     tokens += more
                     answers += others
