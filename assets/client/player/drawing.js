@@ -173,7 +173,7 @@ export class StepPicture extends Parts {
     return t ? this.none : tr`Before the first step.`;
   }
 
-  /** What is made of all steps, sought anew only where the run has grown. */
+  /** What is made of all steps, one thing in a view; sought anew only where the run has grown. */
   whole(make) {
     const { length } = this.run;
     if (this.sought !== length) Object.assign(this, { sought: length, made: make(this.run) });
