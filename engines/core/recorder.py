@@ -7,7 +7,7 @@ reported."""
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -46,6 +46,44 @@ from engines.core.trace import (
     step_tokens,
 )
 from engines.core.trace.records import places
+
+T = TypeVar("T")
+Given: TypeAlias = T | Callable[[], T]
+
+
+class Groups(TypedDict, total=False):
+    """What a method may give `Recorder.step`. A function is called only where its group is recorded, on the
+    recording's clock, in the order in which they are given; those of records come last."""
+
+    commits: CommitFacts | None
+    """(positions, tokens, causes[, probabilities[, authors]]), as tensors or lists; one cause may serve all. Authors
+    that are not given follow from the causes, the draft tree and the model that the step chose."""
+    removed: Sequence[int]
+    """Rising positions that go, of the board as it was: see `Commits`. The method changes its own state and caches in
+    the same way."""
+    inserted: Sequence[int]
+    """Rising positions that come, of the board as it will be, among those of the commits."""
+    scores: Given[Mapping[str, tuple[Any, Any]]] | None
+    """Lane name -> (positions [n], values [n]), NaN where undefined."""
+    thresholds: Mapping[str, float] | None
+    """Lane name -> the line drawn into it."""
+    candidates: Given[tuple[Any, Any]] | None
+    """(positions [n], logits [n, V]), of which the top k are kept."""
+    records: Mapping[str, RecordFacts] | None
+    """By name, of the types that the method declares; None records nothing."""
+    tree: Given[Tree | None] | None
+    memory: Given[Iterable[Memory]] | None
+    spans: Given[Iterable[Span]]
+    branches: Given[Iterable[Branch]]
+    intervals: Given[Iterable[Interval]]
+    routing: Given[Iterable[Routing]]
+    choice: Given[Decision | None]
+    media: Given[Media | None]
+    facts: Given[Mapping[str, float]] | None
+    note: str
+
+
+ONLY_IN_FULL = {"scores", "thresholds", "candidates", "memory"}
 
 GAP = -1  # no token: it stands where nothing was written
 
@@ -143,39 +181,12 @@ class Recorder:
         self._resumed = time.perf_counter()
         self._start = self._start or self._resumed
 
-    def step(
-        self,
-        *,
-        commits: CommitFacts | None = None,
-        scores: Callable[[], Mapping[str, tuple[Any, Any]]] | None = None,
-        thresholds: Mapping[str, float] | None = None,
-        candidates: Callable[[], tuple[Any, Any]] | None = None,
-        tree: Callable[[], Tree] | None = None,
-        memory: Callable[[], Iterable[Memory]] | None = None,
-        spans: Iterable[Span] = (),
-        choice: Decision | None = None,
-        facts: Mapping[str, float] | Callable[[], Mapping[str, float]] | None = None,
-        note: str = "",
-        branches: Iterable[Branch] = (),
-        intervals: Iterable[Interval] | Callable[[], Iterable[Interval]] = (),
-        routing: Iterable[Routing] = (),
-        media: Media | None = None,
-        records: Mapping[str, RecordFacts] | None = None,
-        removed: Sequence[int] = (),
-        inserted: Sequence[int] = (),
-    ) -> Step:
-        """Record one turn and return it for yielding.
-
-        commits: (positions, tokens, causes[, probabilities[, authors]]) as tensors or lists; one cause may serve all.
-        Authors not given follow from the causes, the draft tree and the model that the step chose.
-        removed, inserted: rising positions that go, of the board as it was, and that come, of the board as it will be,
-        among those of the commits: see `Commits`. The method changes its own state and caches in the same way.
-        scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
-        candidates: (positions [n], logits [n, V]), of which the top k are kept. records: by name, of the types that the
-        method declares; None records nothing. What is a function here is called only where it is recorded, and on the
-        recording's clock. Raises ValueError for a record that does not fit its declaration, or positions that cannot go
-        or come."""
+    def step(self, **groups: Unpack[Groups]) -> Step:
+        """Record one turn and return it for yielding. Raises TypeError for a group that a step does not have, and
+        ValueError for a record that does not fit its declaration, or positions that cannot go or come."""
         now, meter = time.perf_counter(), self._meter
+        if unknown := groups.keys() - Groups.__annotations__:
+            raise TypeError(f"a step has no '{min(unknown)}'; run.step takes {', '.join(Groups.__annotations__)}")
         if meter.spent:
             raise OverBudget
         seconds = meter.seconds + (meter.beside.seconds if meter.beside else 0.0)
@@ -189,27 +200,36 @@ class Recorder:
         )
         self.steps += 1
         forced, self._pending = self._pending, []
-        new_commits = commits_of(commits, forced, ints(removed), ints(inserted))
-        self._apply(new_commits)
+        removed, inserted = ints(groups.get("removed", ())), ints(groups.get("inserted", ()))
+        commits = commits_of(groups.get("commits"), forced, removed, inserted)
+        self._apply(commits)
         if self.detail != "none":
-            step.tree = tree() if tree else None
-            step.commits = self._signed(new_commits, step.tree, choice)
-            step.spans, step.choice, step.note = list(spans), choice, note
-            method_facts = facts() if callable(facts) else facts or {}
-            step.facts = {name: float(value) for name, value in {**method_facts, **meter.counts_beside()}.items()}
-            step.branches, step.routing, step.media = list(branches), list(routing), media
-            step.intervals = list(intervals() if callable(intervals) else intervals)
-            step.memory = list(memory()) if memory and self.full else []
-            step.records = pack_records(records or {}, self._info.records, self.full)
-            self.register_tokens(step_tokens(step, self._token_places))
-            if self.full:
-                step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
-                step.candidates = pack_candidates(*candidates()) if candidates else None
-                if step.candidates:
-                    self.register_tokens(step.candidates.tokens.array().ravel().tolist())
+            self._fill(step, commits, groups)
         meter.reset()
         self.record_seconds += time.perf_counter() - now
         return step
+
+    def _fill(self, step: Step, commits: Commits | None, groups: Groups) -> None:
+        """Put what the method gave into the step, as far as this detail keeps it."""
+        given: dict[str, Any] = {
+            name: group() if callable(group) else group
+            for name, group in groups.items()
+            if self.full or name not in ONLY_IN_FULL
+        }
+        for name in ("spans", "branches", "routing", "intervals", "memory"):
+            setattr(step, name, list(given.get(name) or ()))
+        step.tree, step.choice, step.media = given.get("tree"), given.get("choice"), given.get("media")
+        step.note = given.get("note", "")
+        step.commits = self._signed(commits, step.tree, step.choice)
+        facts = {**(given.get("facts") or {}), **self._meter.counts_beside()}
+        step.facts = {name: float(value) for name, value in facts.items()}
+        step.records = pack_records(given.get("records") or {}, self._info.records, self.full)
+        self.register_tokens(step_tokens(step, self._token_places))
+        if given.get("scores"):
+            step.scores = pack_scores(given["scores"], self._info.lanes, given.get("thresholds") or {})
+        if given.get("candidates"):
+            step.candidates = pack_candidates(*given["candidates"])
+            self.register_tokens(step.candidates.tokens.array().ravel().tolist() if step.candidates else ())
 
     def calls(self, labels: Mapping[str, str] | None = None) -> list[Interval]:
         """The model calls since the last step as measured intervals, a track per role; none where nothing is recorded.

@@ -15,7 +15,7 @@ from engines.core.method import LaneInfo, Method, method
 from engines.core.params import Int, resolve
 from engines.core.recorder import Recorder
 from engines.core.recording import FOCUS_LIMIT, TOP_K
-from engines.core.trace import Detail, Edit, Packed, Span, Trace, TraceError, pack, pack_exact, records
+from engines.core.trace import Detail, Edit, Memory, Packed, Span, Trace, TraceError, pack, pack_exact, records
 from engines.kit import PackedTokens, Position, Probability, Record, TokenId, max_new_tokens
 from tests.engines.fakes import TableCausal, TableMasked
 from tests.engines.refusals import refuses
@@ -63,6 +63,25 @@ def test_detail_decides_what_is_computed(detail):
     assert run.board[2] == 5  # the board is kept whatever is recorded
     assert (step.commits is None) == (detail == "none") and bool(step.note) == (detail != "none")
     assert step.index == 0 and run.step().index == 1
+
+
+def test_any_group_may_be_a_function_called_in_the_order_given():
+    run, asked = recorder(), []
+
+    def later(name, value):
+        return lambda: asked.append(name) or value
+
+    step = run.step(
+        facts=later("facts", {"kept": 2}),
+        memory=later("memory", [Memory([1], [2])]),
+        intervals=later("intervals", []),
+        spans=later("spans", [Span("block", 2, 4)]),
+        scores=later("scores", {"p": ([2], [0.5])}),
+    )
+    assert asked == ["facts", "memory", "intervals", "spans", "scores"]
+    assert (step.facts, len(step.memory), len(step.spans), len(step.scores)) == ({"kept": 2.0}, 1, 1, 1)
+    for detail in ("none", "full"):
+        refuses(TypeError, "a step has no 'commit'; run.step takes commits, removed,", recorder(detail).step, commit=())
 
 
 def test_lanes_cover_their_positions_with_gaps():

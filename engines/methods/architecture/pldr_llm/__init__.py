@@ -73,9 +73,9 @@ def decode(model: CountedPowerLaw, prompt: list[int], p: Params, run: Recorder) 
         edit = yield run.step(
             commits=([len(ids)], [token], "greedy", token_probability(now.logits, torch.tensor([token]))),
             candidates=lambda: ([len(ids)], now.logits),
+            facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
             records={"operators": record.operators},
             intervals=record.intervals,
-            facts=partial(record.facts, p.beside, kept(model, cache.length if kv else 0, p.mode)),
             note=f"{many(len(fed), 'row')} fed, G {'reused' if reused else 'computed'}.",
         )
         ids = run.apply_edit(edit, [*ids, token], cache)
