@@ -1,5 +1,6 @@
-// When each microbatch is where: as a step was measured, and as the event model of Step-3's report has it
-// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. And what
+// When each microbatch is where: as a step was measured, and by the event model of Step-3's report (arXiv:2507.19427), a
+// server a side and a link each way, each taking one microbatch after the other, in closed form: durations follow what
+// a person moves, and the study of decoding cost has the events (engines/studies/decoding_cost.py, `Pipeline`). And what
 // attention of one token costs: published models and accelerators, as the page was given them by the study of decoding
 // cost (engines/studies/decoding_cost.py, `published`), and what of it a run has counted. No DOM.
 
@@ -45,22 +46,24 @@ export function durations(turns) {
   return { layers: most("layer"), m: most("microbatch"), a: middle(0), f: middle(1), out: way, back: way };
 }
 
-/** Turns of the event model, as `turn` gives them. turns: taking turns, on one machine without links. */
+/** Turns of the event model, as `turn` gives them: a part begins when the longest chain of parts before it is over. A
+ * chain goes some rounds through all four places and else stays, part by part, at the slowest place that it passes; the
+ * longest has no round, one or all. turns: taking turns, on one machine without links. */
 export function flow({ layers, m, a, f, out, back }, alone = false) {
-  const free = [0, 0, 0, 0],
-    ready = Array(m).fill(0),
-    parts = [],
-    lasts = alone ? [a, 0, f, 0] : [a, out, f, back];
-  for (let layer = 1; layer <= layers; layer++)
-    for (let j = 0; j < m; j++)
-      lasts.forEach((time, i) => {
-        const place = alone ? 0 : i,
-          start = Math.max(free[place], ready[j]),
-          end = start + time;
-        free[place] = ready[j] = end;
-        if (i % 2 === 0) parts.push({ side: i / 2, start, end, microbatch: j + 1, layer });
-      });
-  const long = Math.max(0, ...ready);
+  const lasts = alone ? [a + f] : [a, out, f, back],
+    before = lasts.map((_, i) => lasts.slice(0, i).reduce((sum, time) => sum + time, 0)),
+    slowest = lasts.map((_, i) => Math.max(...lasts.slice(0, i + 1))),
+    round = before.at(-1) + lasts.at(-1),
+    chain = (rounds, j, layer, i) =>
+      rounds * round + ((layer - rounds) * m + j) * (rounds ? slowest.at(-1) : slowest[i]),
+    begins = (j, layer, i) => before[i] + Math.max(...[0, 1, layer].map((n) => chain(Math.min(n, layer), j, layer, i))),
+    part = (j, layer, side) => {
+      const start = alone ? begins(j, layer, 0) + side * a : begins(j, layer, 2 * side);
+      return { side, start, end: start + (side ? f : a), microbatch: j + 1, layer: layer + 1 };
+    },
+    count = Array.from({ length: layers * m }, (_, n) => n),
+    parts = count.flatMap((n) => SIDES.map((_, side) => part(n % m, Math.floor(n / m), side))),
+    long = layers * m ? begins(m - 1, layers - 1, lasts.length - 1) + lasts.at(-1) : 0;
   return { parts, start: 0, long, busy: [a, f].map((time) => (layers * m * time) / (long || 1)) };
 }
 
