@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from engines.core.kinds.base import Parents
 from engines.core.lazy import Tensor
 from engines.core.trace import Tree
 from engines.core.trees import row_depths
@@ -86,7 +87,7 @@ def _places(call: Call, start: int) -> dict[int, tuple[int, int]]:
     return {row: (place, int(call.ids[0, row])) for row, place in enumerate(at) if place >= start}
 
 
-def follow(ids: Sequence[int], parents: Sequence[int] | None, root: int, tokens: Sequence[int]) -> list[int] | None:
+def follow(ids: Sequence[int], parents: Parents, root: int, tokens: Sequence[int]) -> list[int] | None:
     """The rows of a forward that a text follows from the root on; None where the rows' parents are not known."""
     if parents is None:
         return None
@@ -100,7 +101,7 @@ def follow(ids: Sequence[int], parents: Sequence[int] | None, root: int, tokens:
     return path
 
 
-def likeliest_rows(logits: Tensor, ids: Sequence[int], root: int, parents: Sequence[int] | None) -> bool:
+def likeliest_rows(logits: Tensor, ids: Sequence[int], root: int, parents: Parents) -> bool:
     """Whether each row behind the root is the likeliest token of its parent's row. logits: of the last m of n rows."""
     first, behind = len(ids) - len(logits), range(root + 1, len(ids))
     if parents is None or min((parents[row] for row in behind), default=first) < first:

@@ -6,12 +6,15 @@ whatever the weights' dtype."""
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from engines.core.lazy import Tensor, torch
 from engines.core.meter import Meter
 from engines.core.picture import Picture, Pictured
 from engines.core.trace import ModelRecord, Piece
+
+Ids: TypeAlias = Sequence[int] | Tensor  # of tokens [n]
+Parents: TypeAlias = Sequence[int] | None  # the rows above those of a tree; None is a plain chain
 
 
 class Tokenizer(Protocol):
@@ -102,7 +105,7 @@ class Counted:
         """See `Model`."""
         return float(self._model.warm_up())
 
-    def _legible(self, tokens: Sequence[int] | Tensor) -> Sequence[int] | Tensor:
+    def _legible(self, tokens: Ids) -> Ids:
         """Tokens [n] as this model can read them: one that it lacks, since another model of the run has rows for more
         tokens than the tokenizer names, is read as an end of text (or token 0)."""
         if (

@@ -1,9 +1,8 @@
 """Block diffusion: bidirectional inside a block, causal between blocks."""
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from engines.core.kinds.base import Kind, KVCache, Model
+from engines.core.kinds.base import Ids, Kind, KVCache, Model
 from engines.core.kinds.masked import CountedMasked
 from engines.core.lazy import Tensor
 
@@ -27,13 +26,13 @@ class BlockMaskedLM(Model, Protocol):
         """An empty cache for up to `capacity` positions. A crop has to end at a block's edge; any crop forgets the
         unfinished block."""
 
-    def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def store(self, tokens: Ids, cache: KVCache) -> Tensor:
         """Feed one or more finished blocks behind the cache, which then holds them.
 
         Returns logits [V] of the last row: with `shift` the distribution of the position behind them (a free next
         token), else of their last position. Raises ValueError where these are no whole blocks."""
 
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, start: int = 0) -> Tensor:
         """Feed the block behind the cache, or only its positions start ... start + n - 1; `cache.length` stays.
 
         The positions left out count as what they were in the forward that last fed them. Returns logits [n, V]; row i
@@ -57,12 +56,12 @@ class CountedBlock(CountedMasked):
         """See `BlockMaskedLM`."""
         return self._model.new_cache(capacity)
 
-    def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def store(self, tokens: Ids, cache: KVCache) -> Tensor:
         """See `BlockMaskedLM`."""
         logits = self._call(len(tokens), lambda: self._model.store(tokens, cache))
         return self._allowed(logits[None], cache.length if self.shift else cache.length - 1)[0]
 
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, start: int = 0) -> Tensor:
         """See `BlockMaskedLM`."""
         return self._allowed(
             self._call(len(tokens), lambda: self._model.denoise(tokens, cache, start)), cache.length + start

@@ -1,10 +1,9 @@
 """Canvas diffusion: a causal encoder reads the prompt and finished canvases, a bidirectional decoder reads a canvas of
 tokens that holds no masks and says what each of them should be."""
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from engines.core.kinds.base import Counted, Kind, KVCache, Model
+from engines.core.kinds.base import Counted, Ids, Kind, KVCache, Model
 from engines.core.lazy import Tensor
 
 
@@ -22,11 +21,11 @@ class CanvasLM(Model, Protocol):
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` encoded positions. It can be cropped at any position."""
 
-    def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def encode(self, tokens: Ids, cache: KVCache) -> Tensor:
         """Feed n tokens behind the cache, each of which sees those before it; the cache then holds n more. Returns the
         states [n, d] behind the last norm, which nothing needs for decoding."""
 
-    def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
+    def denoise(self, canvas: Ids, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """Feed a canvas [L] behind the cache, where every position sees all of the canvas and what was encoded;
         `cache` stays as it is.
 
@@ -41,11 +40,11 @@ class CountedCanvas(Counted):
     canvas_length: int
     pad_id: int
 
-    def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def encode(self, tokens: Ids, cache: KVCache) -> Tensor:
         """See `CanvasLM`."""
         return self._call(len(tokens), lambda: self._model.encode(tokens, cache), forward=False)
 
-    def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
+    def denoise(self, canvas: Ids, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """See `CanvasLM`; forbidden tokens get -inf in the rows of their positions."""
         logits = self._call(len(canvas), lambda: self._model.denoise(canvas, cache, conditioning))
         return self._allowed(logits, cache.length)

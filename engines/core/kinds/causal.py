@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
-from engines.core.lazy import Tensor
+from engines.core.kinds.base import Counted, Extended, Ids, Kind, KVCache, Model, Parents
 from engines.core.meter import Meter
 from engines.core.row_costs import KNOWN, RowCosts
 from engines.core.trees import row_depths
@@ -23,10 +22,10 @@ class CausalLM(Model, Protocol):
 
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:
@@ -66,10 +65,10 @@ class CountedCausal(Counted):
 
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:

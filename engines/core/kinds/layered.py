@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from engines.core.kinds.base import Kind, KVCache
+from engines.core.kinds.base import Ids, Kind, KVCache, Parents
 from engines.core.kinds.causal import CausalLM, CountedCausal
 from engines.core.lazy import Tensor, torch
 
@@ -115,7 +115,7 @@ class LayeredLM(CausalLM, Protocol):
     def new_cache(self, capacity: int) -> LayeredCache:
         """An empty cache for up to `capacity` positions."""
 
-    def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def embed(self, tokens: Ids) -> Tensor:
         """Embeddings [n, d] of n tokens, as the first layer reads them."""
 
     def layers(
@@ -125,7 +125,7 @@ class LayeredLM(CausalLM, Protocol):
         first: int,
         last: int,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         positions: Sequence[int] | None = None,
         taps: Taps | None = None,
     ) -> Tensor:
@@ -139,7 +139,7 @@ class LayeredLM(CausalLM, Protocol):
     def normed(self, h: Tensor) -> Tensor:
         """Rows [n, d] behind the last layer through the final norm: what the output head reads."""
 
-    def unembed(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, normed: bool = False) -> Tensor:
+    def unembed(self, h: Tensor, vocabulary: Ids | None = None, *, normed: bool = False) -> Tensor:
         """Logits [n, V] of rows [n, d] behind any layer: the final norm, then the output head. vocabulary: the tokens
         [v] of whom logits [n, v] are wanted, by default all; given as the same tensor each time, its rows of the head
         are taken out once. normed: h went through a norm already."""
@@ -160,7 +160,7 @@ class CountedLayered(CountedCausal):
         "draft"."""
         return type(self)(self._model, role, self._meter)
 
-    def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def embed(self, tokens: Ids) -> Tensor:
         """See `LayeredLM`."""
         return self._part(lambda: self._model.embed(self._legible(tokens)))
 
@@ -179,7 +179,7 @@ class CountedLayered(CountedCausal):
     def unembed(
         self,
         h: Tensor,
-        vocabulary: Sequence[int] | Tensor | None = None,
+        vocabulary: Ids | None = None,
         *,
         normed: bool = False,
         predicts: int | Sequence[int] | None = None,
@@ -203,7 +203,7 @@ def forbid(
     logits: Tensor,
     predicts: int | Sequence[int],
     forbidden: Mapping[int, Collection[int]],
-    vocabulary: Sequence[int] | Tensor | None = None,
+    vocabulary: Ids | None = None,
 ) -> None:
     """Logits [n, v] in place with -inf for the tokens forbidden at the position of each row; predicts: as in `unembed`.
     vocabulary: the tokens of the columns, where these are not all. Raises ValueError for another number of positions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from engines.core.kinds.base import Counted, Kind, KVCache, Model
+from engines.core.kinds.base import Counted, Ids, Kind, KVCache, Model
 from engines.core.lazy import Tensor
 
 
@@ -37,12 +37,7 @@ class PowerLawLM(Model, Protocol):
         """An empty cache for up to `capacity` positions."""
 
     def forward(
-        self,
-        tokens: Sequence[int] | Tensor,
-        cache: KVCache | None = None,
-        G: Tensor | None = None,
-        *,
-        last_only: bool = True,
+        self, tokens: Ids, cache: KVCache | None = None, G: Tensor | None = None, *, last_only: bool = True
     ) -> Deduced:
         """Feed n tokens behind the cache, which then holds n more rows; without one they are the whole text. Without G
         it is made of the rows fed, or of the cache's A, which an earlier call left there."""

@@ -2,11 +2,10 @@
 
 Shapes: V features of the picture, P places, C tokens (the end mark and the letters), m letters of the prompt."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.kinds.base import Counted, Extended, Ids, Kind, KVCache, Model
 from engines.core.lazy import Tensor
 
 
@@ -64,7 +63,7 @@ class WordReaderLM(Model, Protocol):
         """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
         reorders and repeats."""
 
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.
         Tokens [b, n] go to the b rows of a cache, and logits [b, n, C] come back."""
 
@@ -101,7 +100,7 @@ class CountedReader(Counted):
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
         return self._model.counts(seen)
 
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""
         fed = int(tokens.numel()) if hasattr(tokens, "numel") else len(tokens)
         result: Extended = self._call(fed, lambda: self._model.extend(tokens, cache))

@@ -2,11 +2,10 @@
 
 Shapes: n words fed, C words of captions and the end mark."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.kinds.base import Counted, Extended, Ids, Kind, KVCache, Model
 from engines.core.lazy import Tensor
 
 
@@ -34,7 +33,7 @@ class SceneLM(Model, Protocol):
     def new_cache(self, seen: Looked) -> KVCache:
         """A cache of the caption's decoder."""
 
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; logits [n, C]."""
 
 
@@ -48,7 +47,7 @@ class CountedScene(Counted):
         """See `SceneLM`. One row: the picture."""
         return self._call(1, lambda: self._model.look(picture), self._model.eye_layers)
 
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """See `SceneLM`. What a person forbids concerns the board of the reader, and no caption."""
         return self._call(len(tokens), lambda: self._model.extend(tokens, cache))
 

@@ -1,10 +1,8 @@
 """Encoder-decoder: the prompt is read once, the answer is written left to right."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
-from engines.core.lazy import Tensor
+from engines.core.kinds.base import Counted, Extended, Ids, Kind, KVCache, Model
 
 
 class Encoded(Protocol):
@@ -36,7 +34,7 @@ class Seq2SeqLM(Model, Protocol):
     encoder_layers: int
     decoder_layers: int
 
-    def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
+    def encode(self, prompt: Ids) -> Encoded:
         """Run the encoder over m prompt tokens."""
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
@@ -45,7 +43,7 @@ class Seq2SeqLM(Model, Protocol):
 
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
         last_only: bool = False,
@@ -64,12 +62,12 @@ class CountedSeq2Seq(Counted):
     encoder_layers: int
     decoder_layers: int
 
-    def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
+    def encode(self, prompt: Ids, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
         work = len(prompt) * self.encoder_layers
         return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
 
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache, **options: Any) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache, **options: Any) -> Extended:
         """See `Seq2SeqLM`; a row never proposes a token forbidden at the position it predicts."""
         result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache, **options))
         self._allowed(result.logits, cache.length + 1 - len(result.logits))

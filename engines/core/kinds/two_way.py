@@ -4,10 +4,9 @@ Nemotron-Labs-Diffusion (arXiv 2607.05722) is one: the same weights write left t
 it has all that makes up a layered model, every method for causal models runs on it as it is. A method that asks for it
 (`needs="two-way"`) has `denoise` beside `extend`."""
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from engines.core.kinds.base import Kind, KVCache
+from engines.core.kinds.base import Ids, Kind, KVCache
 from engines.core.kinds.layered import CountedLayered, LayeredLM
 from engines.core.lazy import Tensor
 
@@ -23,7 +22,7 @@ class TwoWayLM(LayeredLM, Protocol):
     block_size: int
     shift: bool
 
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, *, keep: bool = False) -> Tensor:
         """Feed a block of n tokens behind the cache; each row sees the cache and the whole block, all to all.
 
         Returns logits [n, V]; row i is the distribution of position cache.length + i, and the mask token is never
@@ -38,7 +37,7 @@ class CountedTwoWay(CountedLayered):
     block_size: int
     shift: bool
 
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, *, keep: bool = False) -> Tensor:
         """See `TwoWayLM`; forbidden tokens get -inf in the rows of their positions."""
         first = cache.length
         logits: Tensor = self._call(len(tokens), lambda: self._model.denoise(tokens, cache, keep=keep))

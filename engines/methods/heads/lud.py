@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engines.core.kinds.base import Parents
 from engines.core.trace import Count
 from engines.kit import (
     Alternatives,
@@ -201,7 +202,7 @@ def forward(
     lora: LoRA,
     *,
     everywhere: bool,
-    parents: Sequence[int] | None = None,
+    parents: Parents = None,
 ) -> Tensor:
     """States [c + pads, d] behind all layers of c tokens and the pads behind them, a chain without parents. The
     adapters change all rows, or the pads only."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
+from engines.core.kinds.base import Ids
 from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
 
@@ -83,7 +84,7 @@ class HFModel(Warmed):
             ).logits
         return logits
 
-    def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def _ids(self, tokens: Ids) -> Tensor:
         """Token ids [1, n] on the model's device."""
         return torch.as_tensor(tokens, dtype=torch.long, device=self.device).reshape(1, -1)
 

@@ -11,7 +11,6 @@ that hides nothing; its keys and values stand on the cache's board and are forgo
 Shapes: B boards, L positions, n rows fed, V vocabulary.
 """
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache
+from engines.core.kinds.base import Ids
 from engines.models.adapters.base import HFModel, check_mask_id, check_position, distributions, shifted
 from engines.models.adapters.causal import layer_types, place
 from engines.models.adapters.family import positions_of
@@ -54,7 +54,7 @@ class HFBlockMaskedLM(HFModel):
         return SlotCache(self.num_layers, -(-capacity // self.block_size) * self.block_size)
 
     @torch.no_grad()
-    def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def store(self, tokens: Ids, cache: KVCache) -> Tensor:
         """See `BlockMaskedLM`. Logits [V]. Raises UserError if the blocks do not fit the cache or the model's
         positions."""
         assert isinstance(cache, SlotCache)
@@ -68,7 +68,7 @@ class HFBlockMaskedLM(HFModel):
         return self._rows(ids, cache.length, cache.length + n, cache, last_only=True)[0, 0]
 
     @torch.no_grad()
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, start: int = 0) -> Tensor:
         """See `BlockMaskedLM`. Logits [n, V]. Raises UserError if the block does not fit the cache or the model's
         positions."""
         assert isinstance(cache, SlotCache)
@@ -126,7 +126,7 @@ class HFTwoWayLM(HFLayeredLM):
             self.denoise([self.mask_id] * n, cache)
 
     @torch.no_grad()
-    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
+    def denoise(self, tokens: Ids, cache: KVCache, *, keep: bool = False) -> Tensor:
         """See `TwoWayLM`. Logits [n, V] in float32. Raises UserError if rows do not fit the cache or the model's
         positions, ValueError for a block of no tokens."""
         assert isinstance(cache, SlotCache)

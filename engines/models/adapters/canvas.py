@@ -7,7 +7,6 @@ window from a cache of its own.
 
 Shapes: L positions of a canvas, n rows fed, d hidden size, V vocabulary."""
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
+from engines.core.kinds.base import Ids
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.layers.slots import SlotCache, check_room
 
@@ -54,7 +54,7 @@ class HFCanvasLM(HFModel):
         return SlotCache(self.num_layers, capacity)
 
     @torch.no_grad()
-    def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
+    def encode(self, tokens: Ids, cache: KVCache) -> Tensor:
         """See `CanvasLM`. States [n, d]. Raises UserError if they do not fit the cache or the model's positions."""
         assert isinstance(cache, SlotCache)
         ids, first = self._ids(tokens), cache.length
@@ -74,7 +74,7 @@ class HFCanvasLM(HFModel):
         return states
 
     @torch.no_grad()
-    def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
+    def denoise(self, canvas: Ids, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """See `CanvasLM`. Logits [L, V], float32. Raises UserError if the canvas is beyond the model's positions."""
         assert isinstance(cache, SlotCache)
         ids = self._ids(canvas)

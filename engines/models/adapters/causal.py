@@ -19,6 +19,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
+from engines.core.kinds.base import Ids, Parents
 from engines.core.picture import picture_of
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel, check_position
@@ -86,10 +87,10 @@ class HFCausalLM(HFModel):
     @torch.no_grad()
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:
@@ -115,7 +116,7 @@ class HFCausalLM(HFModel):
         return Extended(logits.float(), {i: out.hidden_states[i][0] for i in hidden})
 
     @torch.no_grad()
-    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def by_itself(self, tokens: Ids) -> Tensor:
         """Logits [n, V] of a whole text as the network's own forward gives them: without our cache, masks and
         positions, so that these can be held against it."""
         return self.model(input_ids=self._ids(tokens), use_cache=False).logits[0].float()
@@ -174,7 +175,7 @@ class Rows:
         return (columns <= before + rows[:, None])[None, None]
 
 
-def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
+def place(n: int, parents: Parents, held: int) -> Rows:
     """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the
     numbers cannot be."""
     if parents is None and n:

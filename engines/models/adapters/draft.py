@@ -5,7 +5,6 @@ Its folder holds a few Llama layers, a final norm and `draft_ids`, the tokens it
 are -inf. The embedding is read from the target's folder, whose name stands in config.json as `draft_of`. Shapes: n rows
 fed, V vocabulary, v draft vocabulary, d hidden size."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
+from engines.core.kinds.base import Ids
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.files import smollm2, stored
 from engines.models.files.hub import read_json, shards
@@ -45,12 +45,12 @@ class HFDraftLM(HFLayeredLM):
         self.draft_ids = draft_ids
 
     @torch.no_grad()
-    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def by_itself(self, tokens: Ids) -> Tensor:
         """See `HFCausalLM`."""
         few = super().by_itself(tokens)
         return few.new_full((len(few), self.vocab_size), -torch.inf).index_copy(1, self.draft_ids, few)
 
-    def _logits(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None) -> Tensor:
+    def _logits(self, h: Tensor, vocabulary: Ids | None) -> Tensor:
         few = super()._logits(h, None)
         logits = few.new_full((*few.shape[:-1], self.vocab_size), -torch.inf)
         logits[..., self.draft_ids] = few

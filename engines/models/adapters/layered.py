@@ -18,6 +18,7 @@ from transformers.masking_utils import create_causal_mask, create_sliding_window
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache, Taps
+from engines.core.kinds.base import Ids, Parents
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
 from engines.models.layers.packed import PackedLinear, WidenedLinear, pack_linear
@@ -53,10 +54,10 @@ class HFLayeredLM(HFCausalLM):
     @torch.no_grad()
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:
@@ -70,7 +71,7 @@ class HFLayeredLM(HFCausalLM):
         return Extended(logits, {i: streams[i] for i in hidden})
 
     @torch.no_grad()
-    def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def embed(self, tokens: Ids) -> Tensor:
         """See `LayeredLM`."""
         return self._embedding(self._ids(tokens))[0]
 
@@ -82,7 +83,7 @@ class HFLayeredLM(HFCausalLM):
         first: int,
         last: int,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         positions: Sequence[int] | None = None,
         taps: Taps | None = None,
     ) -> Tensor:
@@ -125,13 +126,7 @@ class HFLayeredLM(HFCausalLM):
         return h[0]
 
     def _place(
-        self,
-        x: Tensor,
-        cache: SlotCache,
-        first: int,
-        last: int,
-        parents: Sequence[int] | None,
-        positions: Sequence[int] | None,
+        self, x: Tensor, cache: SlotCache, first: int, last: int, parents: Parents, positions: Sequence[int] | None
     ) -> Rows:
         """Where rows stand in these layers, checked before anything is written."""
         held = cache.layers[first].length
@@ -169,16 +164,16 @@ class HFLayeredLM(HFCausalLM):
         return self._norm(h.to(self._dtype)[None])[0]
 
     @torch.no_grad()
-    def unembed(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, normed: bool = False) -> Tensor:
+    def unembed(self, h: Tensor, vocabulary: Ids | None = None, *, normed: bool = False) -> Tensor:
         """See `LayeredLM`. Logits in float32."""
         h = h.to(self._dtype) if normed else self.normed(h)
         return self._logits(h[None], vocabulary)[0].float()
 
-    def _logits(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None) -> Tensor:
+    def _logits(self, h: Tensor, vocabulary: Ids | None) -> Tensor:
         head = self._head if vocabulary is None else self._rows_of_head(vocabulary)
         return head(h)
 
-    def _rows_of_head(self, vocabulary: Sequence[int] | Tensor) -> nn.Module:
+    def _rows_of_head(self, vocabulary: Ids) -> nn.Module:
         """The output head of these tokens only. Raises UserError for one that is not in the vocabulary."""
         known = self._heads.get(vocabulary) if isinstance(vocabulary, Tensor) else None
         if known is not None:

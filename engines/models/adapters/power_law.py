@@ -4,13 +4,13 @@ given.
 Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from engines.core.kinds import KVCache
+from engines.core.kinds.base import Ids
 from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
 from engines.models.adapters.base import HFModel, check_position
@@ -49,12 +49,7 @@ class HFPowerLawLM(HFModel):
 
     @torch.no_grad()
     def forward(
-        self,
-        tokens: Sequence[int] | Tensor,
-        cache: KVCache | None = None,
-        G: Tensor | None = None,
-        *,
-        last_only: bool = True,
+        self, tokens: Ids, cache: KVCache | None = None, G: Tensor | None = None, *, last_only: bool = True
     ) -> Deduced:
         """See `PowerLawLM`. Raises UserError if rows do not fit the cache or the model's positions, ValueError for no
         token or a G of another shape."""

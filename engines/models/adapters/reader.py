@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
-from engines.core.kinds.base import Tokenizer
+from engines.core.kinds.base import Ids, Tokenizer
 from engines.core.kinds.reader import Places, Seen
 from engines.core.trace import ModelRecord, Piece
 from engines.models.adapters.base import Warmed
@@ -198,7 +198,7 @@ class HFWordReader(Warmed):
         return WrittenCache(writer.nothing(seen.features), seen.image, seen.prompt - 1)
 
     @torch.no_grad()
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """See `WordReaderLM`. Raises ValueError for no token, or for more than there are places."""
         assert isinstance(cache, WrittenCache)
         ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device)

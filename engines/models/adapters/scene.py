@@ -1,14 +1,12 @@
 """Our scene network behind `SceneLM`: from a folder with config.json and weights, with words of captions as tokens."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
-from engines.core.kinds.base import Tokenizer
+from engines.core.kinds.base import Ids, Tokenizer
 from engines.core.kinds.scene import Looked
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed
@@ -70,7 +68,7 @@ class HFSceneEye(Warmed):
         return WrittenCache(writer.nothing(seen.features), writer.image(seen.features), 0)
 
     @torch.no_grad()
-    def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
+    def extend(self, tokens: Ids, cache: KVCache) -> Extended:
         """See `SceneLM`. Raises ValueError for no token, or for more than a caption has."""
         assert isinstance(cache, WrittenCache)
         ids = torch.as_tensor(tokens, dtype=torch.long, device=cache.past[0][0].device).reshape(1, -1)

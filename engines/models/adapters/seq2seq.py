@@ -20,6 +20,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from engines.core.errors import UserError
 from engines.core.kinds import Encoded, Extended, KVCache, Mark
+from engines.core.kinds.base import Ids
 from engines.core.meter import synchronise
 from engines.models.adapters.base import HFModel, check_position
 from engines.models.layers.slots import SlotCache, check_room
@@ -138,7 +139,7 @@ class EncoderDecoder(HFModel):
         self.extend([self.start_id], cache)
 
     @torch.no_grad()
-    def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> EncoderMemory:
+    def encode(self, prompt: Ids, *, marks: list[Mark] | None = None) -> EncoderMemory:
         """See `Seq2SeqLM`. Raises UserError if the prompt exceeds `max_positions`, ValueError if it is empty."""
         ids = self._ids(prompt)
         if not ids.shape[1]:
@@ -167,7 +168,7 @@ class EncoderDecoder(HFModel):
     @torch.no_grad()
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
         last_only: bool = False,

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache, Model
+from engines.core.kinds.base import Ids, Parents
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed, check_board, check_mask_id, check_position, distributions
@@ -99,10 +100,10 @@ class GGUFCausalLM(GGUFModel):
 
     def extend(
         self,
-        tokens: Sequence[int] | Tensor,
+        tokens: Ids,
         cache: KVCache,
         *,
-        parents: Sequence[int] | None = None,
+        parents: Parents = None,
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:
@@ -130,7 +131,7 @@ class GGUFCausalLM(GGUFModel):
             above = [new.past + parent if parent >= 0 else new.past - 1 for parent in new.parents[new.early :]]
         return Extended(torch.from_numpy(cache.feed(ids, above, list(new.positions), last_only)))
 
-    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
+    def by_itself(self, tokens: Ids) -> Tensor:
         """Logits [n, V] of a whole text, fed from the beginning into an empty context of its own."""
         ids = [int(token) for token in tokens]
         context = self._context(len(ids))

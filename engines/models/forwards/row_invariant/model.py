@@ -1,6 +1,5 @@
 """A left-to-right model whose rows keep their bits, beside the plain one whose weights it shares."""
 
-from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
@@ -8,6 +7,7 @@ import msgspec
 from torch import Tensor
 
 from engines.core.errors import UserError
+from engines.core.kinds.base import Ids
 from engines.core.measure import RowClock
 from engines.models.adapters.causal import Rows
 from engines.models.adapters.layered import HFLayeredLM
@@ -44,7 +44,7 @@ class HFRowInvariantLM(HFLayeredLM):
         past, early = (new.past + new.early, 0) if new.chain else (new.past, new.early)
         return Seen.of(past, early, h.shape[1], parents, h.device)
 
-    def _rows_of_head(self, vocabulary: Sequence[int] | Tensor) -> Any:
+    def _rows_of_head(self, vocabulary: Ids) -> Any:
         return fill(super()._rows_of_head(vocabulary))
 
 
