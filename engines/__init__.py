@@ -12,9 +12,11 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from engines.core import texts
+from engines.core.alternatives import Alternatives, texts_beside
 from engines.core.devices import gigabytes
 from engines.core.errors import UserError, visible
 from engines.core.extra import extra_folder, extra_methods
+from engines.core.golden_cases import FileReport, checks, differ, verify
 from engines.core.kinds import kinds_of
 from engines.core.measure import RowClock, log_likelihood, network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
@@ -23,7 +25,6 @@ from engines.core.places import ASSETS
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
-from engines.core.stops import Alternatives, texts_beside
 from engines.core.study import (
     Partial,
     Study,
@@ -49,7 +50,6 @@ from engines.core.trace import (
 )
 from engines.core.user_methods import load_method_file, method_texts
 from engines.core.validation import prompt_room
-from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
 from engines.driver.fork import fork, models_of, stream_fork
 from engines.driver.roles import assign_roles

@@ -3,6 +3,7 @@ nothing else (`decoding-explorer template`)."""
 
 import collections.abc
 
+from engines.core.alternatives import Alternatives, Stops, slider
 from engines.core.errors import UserError
 from engines.core.kinds import (
     BlockMaskedLM,
@@ -46,7 +47,6 @@ from engines.core.sampling import (
     within_rank,
     without,
 )
-from engines.core.stops import Alternatives, Stops, slider
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.texts import many
 from engines.core.trace import (

@@ -82,7 +82,7 @@ def load_own_methods(args: argparse.Namespace) -> None:
     """Run the method files; for a page on a public host not even that. Raises UserError."""
     files = getattr(args, "method_file", [])
     if files and args.command is serve_command:
-        from explorer.page.limits import Limits
+        from explorer.page.run_limits import Limits
 
         Limits.from_env(args.public).check_methods(files)
     for file in files:

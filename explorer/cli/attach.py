@@ -48,7 +48,7 @@ def add_arguments(parser: Command) -> None:
 def attach_command(args: argparse.Namespace) -> int:
     """Ask one after the other, so that none takes the other's time, and say when what had arrived."""
     from explorer.attach import Attached, key_for, read_address
-    from explorer.page.limits import Limits
+    from explorer.page.run_limits import Limits
 
     if Limits.from_env().public:
         raise UserError("no server is asked from a public host (EXPLORER_PUBLIC or SPACE_ID is set).")

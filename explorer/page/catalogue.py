@@ -16,7 +16,7 @@ from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.bench.chosen import ranked
 from explorer.fitting import first, fits, has, needed, replaced, wants
 from explorer.links import SLOTS
-from explorer.page.limits import NEW_TOKENS, Limits
+from explorer.page.run_limits import NEW_TOKENS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
 _PLAIN: set[tuple[str, str]] = set()  # names and devices of models that were refused row-invariant forwards

@@ -19,8 +19,8 @@ from explorer.figures.bits import caution
 from explorer.figures.handed import Counting, of_run, shown
 from explorer.page.catalogue import Form
 from explorer.page.event_stream import STREAMS, EventStream
-from explorer.page.limits import Limits
 from explorer.page.parts import capital
+from explorer.page.run_limits import Limits
 from explorer.page.sessions import Job
 from explorer.page.starting import Remote, needs, start
 from explorer.runs.journal import Journal

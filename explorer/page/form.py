@@ -18,8 +18,8 @@ import msgspec
 from engines import UserError, tasks
 from explorer.own_pictures import BYTES, SAID, prompt_of
 from explorer.page.catalogue import Form
-from explorer.page.limits import short
 from explorer.page.parts import LAST, LIGHT, asked, capital, fresh, module
+from explorer.page.run_limits import short
 
 LARGEST = 200_000  # characters of a form
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from engines import Trace, TraceError, UserError
 from explorer.export.python import lines
 from explorer.figures.calls import many
 from explorer.links import read_query
-from explorer.page.clients import client_of
 from explorer.page.feed import whole
-from explorer.page.limits import Limits
 from explorer.page.parts import LAST, LIGHT, PLAYER, asked, capital, fresh, hidden, module
+from explorer.page.run_limits import Limits
+from explorer.page.visitors import client_of
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover

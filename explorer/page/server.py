@@ -17,18 +17,18 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import client, clients, error_log, files, prefetch, starting
+from explorer.page import client, error_log, files, prefetch, starting, visitors
 from explorer.page.blocks import build
-from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
 from explorer.page.compression import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
-from explorer.page.limits import Limits
 from explorer.page.memory import REMEMBERED, Owners, give_back, keep_no_values
+from explorer.page.run_limits import Limits
 from explorer.page.theme import css, theme
+from explorer.page.visitor_budget import Budget, Connections
 from explorer.runs.gallery import Gallery, gallery
 
 SESSIONS = 200  # whose components Gradio remembers
@@ -60,9 +60,9 @@ def launch(
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     error_log.install()
     client.install(files.PREFIX)
-    readers, owners = clients.Readers(), Owners(REMEMBERED)
+    readers, owners = visitors.Readers(), Owners(REMEMBERED)
     if limits.public:
-        clients.look_after(demo._queue, readers)
+        visitors.look_after(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),

@@ -11,8 +11,8 @@ from engines import UserError
 from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_address
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
-from explorer.page.limits import short
 from explorer.page.parts import queued, refusals, say
+from explorer.page.run_limits import short
 
 PATIENCE = 25.0  # seconds of silence
 AT_ONCE = 4  # servers that are asked at the same time, by all pages together: they wait elsewhere, and for no model

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 import engines
 from engines import Step, Trace, UserError
 from explorer.page.catalogue import Form
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 
 MARGIN = 15  # seconds that a GPU is asked for beyond the run's budget: the model has to be loaded there
 log = logging.getLogger("decoding-explorer")

@@ -19,8 +19,8 @@ from explorer.page import curves
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import STOP_PATIENCE, Handlers
 from explorer.page.handlers.showing import Replay, row_number
-from explorer.page.limits import check_seed
 from explorer.page.parts import alerts, asked, refusals, say
+from explorer.page.run_limits import check_seed
 from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"

@@ -47,7 +47,7 @@ def desk(folder: Path | str = "no-such-folder", public: bool = False, limits: An
     """The handlers of a page that has the recorded runs of a folder."""
     from explorer.page.catalogue import Catalogue
     from explorer.page.handlers import Handlers
-    from explorer.page.limits import Limits
+    from explorer.page.run_limits import Limits
     from explorer.runs.gallery import Gallery
 
     limits = limits or Limits(1000, 100, 60, public)

@@ -24,7 +24,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engines import TraceError, UserError
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
 from tests.page.conftest import desk, visitor
 from tests.page.hostile import REAL, WHOLE, places

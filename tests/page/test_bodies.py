@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from explorer.page import guard
 from explorer.page.guard import DEPTH, VALUES, Guard, check_body
 from explorer.page.memory import Owners
-from tests.page.test_budget import Asked, answers
+from tests.page.test_visitor_budget import Asked, answers
 from tests.page.test_event_stream import apart
 
 JOIN = "/gradio_api/queue/join"

@@ -10,7 +10,7 @@ from engines import ModelRecord
 from explorer.page.catalogue import Form
 from explorer.page.feed import Feed
 from explorer.page.handlers.running import summary
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 
 
 @pytest.mark.parametrize(

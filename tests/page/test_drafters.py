@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 import engines
 from engines import UserError
 from explorer.page.catalogue import Catalogue, Form, name_of
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.page.starting import reads
 from tests.page.test_forks import place
 

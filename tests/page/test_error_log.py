@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from explorer.page import error_log
-from explorer.page.limits import check_seed
+from explorer.page.run_limits import check_seed
 
 
 @pytest.mark.parametrize("value", [None, True, -1, 1e308, "", [], {}, [[]], {"a": []}, "\ud800", "9" * 5000, [1, "2"]])

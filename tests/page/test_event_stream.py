@@ -15,7 +15,7 @@ from explorer.page import event_stream
 from explorer.page.catalogue import Form
 from explorer.page.event_stream import READERS, STREAMS, EventStream, EventStreams
 from explorer.page.feed import Feed
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.page.sessions import Job
 from tests.page.conftest import PROMPT, first_model, methods_of, soon
 

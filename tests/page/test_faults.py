@@ -12,8 +12,8 @@ import engines
 from engines import UserError
 from explorer.page import feed
 from explorer.page.feed import MODEL_LOCK
-from explorer.page.limits import check_seed, short
 from explorer.page.parts import fresh
+from explorer.page.run_limits import check_seed, short
 from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, Slow, desk, first_model, methods_of, visitor

@@ -16,7 +16,7 @@ from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Form
 from explorer.page.handlers import Handlers
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.runs.gallery import read_pasted
 from tests.page.conftest import desk, first_model, methods_of, visitor
 from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from explorer.page.clients import Readers
 from explorer.page.guard import stream_of
+from explorer.page.visitors import Readers
 
 ROOT = Path(__file__).resolve().parents[2]
 

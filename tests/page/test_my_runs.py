@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from engines import Trace, UserError
 from explorer.links import read_query
-from explorer.page.limits import Limits
 from explorer.page.my_runs import PAGE, MyRuns
+from explorer.page.run_limits import Limits
 from explorer.runs.gallery import Gallery
 from explorer.runs.store import RunStore
 from tests.page.conftest import HOSTILE, Screen, soon, visitor

@@ -8,14 +8,14 @@ import time
 import pytest
 
 from engines import TraceError, UserError
-from engines.core.stops import Stops
+from engines.core.alternatives import Stops
 from engines.methods.sampling.adadec import Pause
 from explorer.page import tables
 from explorer.page.catalogue import Catalogue, Form, updates
 from explorer.page.feed import Feed, message
 from explorer.page.form import read
-from explorer.page.limits import Limits, check_seed
 from explorer.page.parts import asked
+from explorer.page.run_limits import Limits, check_seed
 from explorer.page.sessions import MAX_SESSIONS, Job, Sessions
 from explorer.runs.gallery import Gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of

@@ -17,8 +17,8 @@ from engines import UserError
 from engines.models.loading import zoo
 from explorer.page import prefetch, starting
 from explorer.page.catalogue import Form
-from explorer.page.limits import Limits
 from explorer.page.prefetch import Ahead, Pair
+from explorer.page.run_limits import Limits
 from tests.page.conftest import desk, first_model, methods_of
 
 METHOD, MODEL = methods_of("causal")[0], first_model("causal")

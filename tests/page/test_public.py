@@ -18,7 +18,7 @@ from explorer.cli import main
 from explorer.page import starting
 from explorer.page.catalogue import Catalogue, Form
 from explorer.page.feed import Feed
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.page.sessions import Job
 from explorer.runs.gallery import Gallery
 from tests.page.conftest import PHONE, PROMPT, desk, first_model, methods_of, visitor
@@ -218,7 +218,7 @@ sys.modules["spaces"] = types.SimpleNamespace(GPU=GPU)
 import engines
 from explorer.page import starting
 from explorer.page.catalogue import Form
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 starting.lent = lambda: True
 run = starting.start(Form(sys.argv[1], sys.argv[2], {"max_new_tokens": 6}), sys.argv[3], 0, Limits(1000, 50, 60, True))
 steps = sum(1 for _ in run)

@@ -11,7 +11,7 @@ from explorer.links import SLOTS
 from explorer.page.catalogue import Form
 from explorer.page.forks import Forks
 from explorer.page.handlers import Handlers
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from tests.page.conftest import PROMPT, desk, first_model, methods_of, visitor
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")

@@ -9,7 +9,7 @@ from explorer.figures.handed import shown
 from explorer.figures.names import apart
 from explorer.page.catalogue import Catalogue, Form
 from explorer.page.form import read
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from tests.player.handmade import masked
 
 METHOD, MODEL, PROMPT = "prompt-lookup", "tiny-ar-s", "sort: Mia, Leo"

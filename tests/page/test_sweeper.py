@@ -11,7 +11,7 @@ from engines import UserError
 from explorer.bench import workers
 from explorer.bench.cells import Outcome
 from explorer.page import sweeper as page
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.page.sweep_section import offer
 from tests.page.conftest import desk
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from engines.models.loading import sizing
 from explorer.page import starting
 from explorer.page.catalogue import Form
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from tests.engines.conftest import GOLDEN
 from tests.page.conftest import PROMPT, first_model
 

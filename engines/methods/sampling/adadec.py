@@ -4,7 +4,8 @@ github.com/SYSUSELab/AdaDec).
 Most programs fail at a few unsure steps where the right token is among the best but not the first. Below a threshold of
 the entropy the token is the greedy one. At or above it decoding pauses: each of the best B tokens is followed greedily
 for L tokens, all of them in one forward a round, and the one whose short future is likeliest per token is written; the
-futures are thrown away. The threshold is learned for each model from reference code (`_threshold.py`).
+futures are thrown away. The threshold is learned for each model from reference code
+(`engines/studies/threshold_from_code.py`).
 
 From the official code, the paper's text was not available: entropy in nats at temperature 1; the score with lambda = 1;
 ties to the likelier token; the end of a function. Ours: a cache; a future that ends is frozen (`official` goes on

@@ -1,9 +1,8 @@
 """DySpec: a draft tree that grows where the drafter expects to be read (Xiong et al., arXiv:2410.11744).
 
 A draft's own probability predicts well whether it will be accepted. So each next sample is drawn where the estimated
-chance v that the target
-ever looks there is largest: as a first child below a fresh node, or as one more sibling where those before it may all
-be refused. A sure drafter gives a long chain, an unsure one a bush, at the same number of rows.
+chance v that the target ever looks there is largest: as a first child below a fresh node, or as one more sibling where
+those before it may all be refused. A sure drafter gives a long chain, an unsure one a bush, at the same number of rows.
 
 Corrected against the print: algorithm 2 runs its inner loop while v < t (it must be v > t); algorithm 3 draws the test
 variable from a normal distribution (uniform), ends at a leaf without a token (one is drawn from the target), and tests

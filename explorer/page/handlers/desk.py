@@ -10,12 +10,12 @@ from engines import Trace
 from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Catalogue
-from explorer.page.clients import client_of
 from explorer.page.feed import Feed, message, whole
-from explorer.page.limits import Limits
 from explorer.page.my_runs import MyRuns
 from explorer.page.parts import say
+from explorer.page.run_limits import Limits
 from explorer.page.sessions import Session, Sessions
+from explorer.page.visitors import client_of
 from explorer.runs.gallery import Gallery
 
 Outputs = tuple[Any, Any, Any]  # bus, status, results

@@ -16,8 +16,8 @@ from explorer.page.catalogue import Form, load, name_of
 from explorer.page.feed import MODEL_LOCK, Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
-from explorer.page.limits import Limits, check_seed, short
 from explorer.page.parts import alerts, refusals, say
+from explorer.page.run_limits import Limits, check_seed, short
 from explorer.page.sessions import Job
 from explorer.page.starting import loading, reads, start
 

@@ -11,7 +11,7 @@ from diffusers import BlockRefinementScheduler, DiffusionGemmaPipeline, Discrete
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
 
 import engines
-from engines.core.verify import differ
+from engines.core.golden_cases import differ
 from engines.driver.run import Run
 from tests.golden.checkers.diffusion_gemma import METHODS, _params
 

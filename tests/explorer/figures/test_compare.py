@@ -27,7 +27,7 @@ from explorer.figures.verdict import cut_at, judge
 from explorer.page import tables
 from explorer.page.catalogue import Form
 from explorer.page.handlers.running import ties
-from explorer.page.limits import Limits
+from explorer.page.run_limits import Limits
 from explorer.page.tables import against
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.steady import quieten

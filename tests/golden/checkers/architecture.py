@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from engines.core.golden_cases import Case, NotCovered, checks, differ
 from engines.core.lazy import torch
-from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.routing.read_me import experts
 from engines.methods.system.lean_attention import partition
 from engines.methods.system.lean_attention.attention import add, empty, merge

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, Checker, NotCovered, checks, differ
 from engines.core.lazy import Tensor, torch
 from engines.core.sampling import accept_probability, residual, without
-from engines.core.verify import Case, Checker, NotCovered, checks, differ
 from engines.methods.speculative._verify import Draft, Verdict, verify
 from engines.models.adapters.causal import tree_mask
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, NotCovered, checks, differ, loading
 from engines.core.registry import get_method
 from engines.core.trace import Step, Trace
-from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import run
 from engines.models.loading.zoo import load_model
 

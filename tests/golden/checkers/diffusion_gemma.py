@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import engines
-from engines.core.verify import Case, NotCovered, checks, differ, loading
+from engines.core.golden_cases import Case, NotCovered, checks, differ, loading
 from engines.driver.run import Run
 from engines.methods.diffusion import block_refinement, discrete_ddim, entropy_bound
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engines.core.golden_cases import differ
 from engines.core.lazy import torch
 from engines.core.trees import row_depths
-from engines.core.verify import differ
 from engines.methods.heads import hydra, medusa
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.speculative._turn import Turn

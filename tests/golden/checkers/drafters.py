@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import engines
+from engines.core.golden_cases import Case, checks, differ, loading
 from engines.core.kinds import counted
 from engines.core.lazy import torch
 from engines.core.meter import Meter
 from engines.core.trees import row_depths
-from engines.core.verify import Case, checks, differ, loading
 from engines.methods.heads._rows import Drafter, expanded, reranked
 from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft

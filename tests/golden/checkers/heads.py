@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from engines.core.golden_cases import Case, checks, differ
 from engines.core.lazy import torch
 from engines.core.trees import row_depths
-from engines.core.verify import Case, checks, differ
 from engines.methods.heads._rows import Fan, expanded, reranked
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.del_ import ended

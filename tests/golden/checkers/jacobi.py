@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, checks, differ
 from engines.core.lazy import torch
-from engines.core.verify import Case, checks, differ
 from engines.methods.multimodal.sjd.window import first_guess, iterate
 
 from .cases import Given, float64

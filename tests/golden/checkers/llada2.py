@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import engines
+from engines.core.golden_cases import Case, NotCovered, checks, differ, loading
 from engines.core.lazy import torch
 from engines.core.trace import Step, Trace
-from engines.core.verify import Case, NotCovered, checks, differ, loading
 
 from .cases import Given
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import engines
+from engines.core.golden_cases import Case, NotCovered, checks, differ, loading
 from engines.core.lazy import torch
-from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.methods.speculative.nemotron_self_speculation import TwoRoles
 from engines.models.adapters.block import HFTwoWayLM
 

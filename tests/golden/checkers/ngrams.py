@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, checks, differ
 from engines.core.trees import from_child_counts
-from engines.core.verify import Case, checks, differ
 from engines.methods.speculative.aded.trigrams import Node, Table, drafts, heaviest, puct, search
 from engines.methods.speculative.stand.store import Entry, Store, grow
 from engines.methods.speculative.stand.templates import most_accepted, pruned

@@ -4,8 +4,8 @@ for, who finishes first, what is searched next."""
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, checks, differ
 from engines.core.truncated import ranked
-from engines.core.verify import Case, checks, differ
 from engines.methods.reasoning._votes import Ballot, Voter
 from engines.methods.reasoning.ffs import Trace, chosen, cutoff, first, votes
 from engines.methods.routing.ead import next_model

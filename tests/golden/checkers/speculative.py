@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engines.core.golden_cases import Case, checks, differ
 from engines.core.lazy import torch
 from engines.core.sampling import (
     accept_probability,
@@ -15,7 +16,6 @@ from engines.core.sampling import (
     residual,
 )
 from engines.core.trees import from_child_counts, row_depths
-from engines.core.verify import Case, checks, differ
 from engines.methods.speculative._verify import Draft, emitted_tokens, verify
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences
 from engines.methods.speculative.generalized_aggressive_decoding import bifurcation

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engines.core.golden_cases import Case, NotCovered, checks, differ
 from engines.core.lazy import torch
 from engines.core.sampling import inverse_cdf
 from engines.core.trees import children
-from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 

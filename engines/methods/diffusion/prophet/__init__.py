@@ -34,8 +34,8 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some, unmasking
 from engines.methods.diffusion.llada import check_schedule, guided
-from engines.methods.diffusion.prophet.bars import Watched, bars_of, gaps, verdict
 from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
+from engines.methods.diffusion.prophet.rule import Watched, bars_of, gaps, verdict
 
 
 def check(p: Params) -> None:

@@ -2,7 +2,7 @@ from itertools import islice
 
 from engines.driver.run import run
 from engines.kit import show
-from engines.methods.diffusion.prophet.bars import calibrated_bars
+from engines.methods.diffusion.prophet.rule import calibrated_bars
 from engines.tasks import TASKS
 
 slot = {"constraints": "27:answer", "answer_length": 3}  # three digits stand behind "answer "

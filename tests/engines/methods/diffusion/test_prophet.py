@@ -10,8 +10,8 @@ import torch
 import engines
 from engines.core.params import resolve
 from engines.methods.diffusion.prophet import guided
-from engines.methods.diffusion.prophet.bars import calibrated_bars, gaps, verdict
 from engines.methods.diffusion.prophet.constraints import parse, placed, tokens_of
+from engines.methods.diffusion.prophet.rule import calibrated_bars, gaps, verdict
 from tests.engines.fakes import TableMasked, Watched, board, commits, lane
 
 P, G = 2, 24

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import engines
-from engines.core import stops
-from engines.core.stops import Alternatives, Stops, slider
+from engines.core import alternatives
+from engines.core.alternatives import Alternatives, Stops, slider
 from engines.kit import Record
 from engines.methods.heads.del_.exit_choice import choose, promised
 from engines.methods.speculative.fastdraft import rounds_of
@@ -65,7 +65,7 @@ def test_a_record_of_another_form_answers_nothing(monkeypatch):
     trace.steps[0].records["leaps"]["confidence"] = []  # lists that do not fit each other
     trace.steps[1].records["leaps"]["radius"] = "far"
     assert [bool(told) for told in asked(trace)[:3]] == [False, False, True]
-    monkeypatch.setattr(stops, "SECONDS", 1e-9)
+    monkeypatch.setattr(alternatives, "SECONDS", 1e-9)
     assert not any(asked(trace)[3:]), "asking ends: a trace may come from anyone"
 
 

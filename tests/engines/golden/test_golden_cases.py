@@ -5,8 +5,8 @@ import json
 import pytest
 
 import engines
-from engines.core import verify as golden
-from engines.core.verify import NotCovered, differ
+from engines.core import golden_cases as golden
+from engines.core.golden_cases import NotCovered, differ
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from engines import UserError
-from explorer.page import budget as page_budget
 from explorer.page import guard as page_guard
 from explorer.page import sessions
-from explorer.page.budget import DEAR, DEAREST, FREE, Budget
+from explorer.page import visitor_budget as page_budget
 from explorer.page.guard import Guard
+from explorer.page.visitor_budget import DEAR, DEAREST, FREE, Budget
 from tests.page.conftest import desk, visitor
 from tests.page.test_event_stream import apart
 
