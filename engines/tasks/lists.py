@@ -59,10 +59,10 @@ def _read_placed(
     shape = re.compile(pattern, re.DOTALL)
 
     def read(text: str) -> str | None:
-        if not (found := shape.fullmatch(text.strip())):
+        if not (match := shape.fullmatch(text.strip())):
             return None
-        items, place = items_of(found["items"]), int(found["place"])
-        return " ".join(edit(items, place - 1, found.groupdict().get("new", ""))) if 1 <= place <= size(items) else None
+        items, place = items_of(match["items"]), int(match["place"])
+        return " ".join(edit(items, place - 1, match.groupdict().get("new", ""))) if 1 <= place <= size(items) else None
 
     return read
 

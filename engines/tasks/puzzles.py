@@ -80,14 +80,14 @@ def _sudoku(rng: random.Random, empty: int) -> tuple[str, str]:
         for i in rng.sample(range(16), empty):
             cells[i] = "0"
         text = " ".join(re.findall("....", "".join(cells)))
-        if len(found := solutions(text)) == 1:
-            return text, found[0]
+        if len(solved := solutions(text)) == 1:
+            return text, solved[0]
 
 
 def _read_sudoku(text: str) -> str | None:
     cells = "".join(text.split())
-    found = solutions(" ".join(re.findall("....", cells))) if re.fullmatch("[0-4]{16}", cells) else []
-    return found[0] if len(found) == 1 else None
+    solved = solutions(" ".join(re.findall("....", cells))) if re.fullmatch("[0-4]{16}", cells) else []
+    return solved[0] if len(solved) == 1 else None
 
 
 PUZZLES = (

@@ -170,8 +170,8 @@ class Client:
                     item, error = made.get(timeout=POLL)
                 except queue.Empty:
                     if time.perf_counter() > until + POLL:
-                        said = f"{self.address.host} was not done in time, so it was given up."
-                        raise OutOfTime(said) from None
+                        reason = f"{self.address.host} was not done in time, so it was given up."
+                        raise OutOfTime(reason) from None
                     continue
                 if isinstance(error, StopIteration):
                     return

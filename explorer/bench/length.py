@@ -101,7 +101,7 @@ def measured(
         with stopped_early(turns) as interrupts:
             for name, chunk in _turns(writers, length, progress):
                 turns.setdefault(name, []).append(chunk)
-        reached = min(max((turn.goal for turn in turns.get(one.name, ())), default=0) for one in writers)
+        reached = min(max((chunk.goal for chunk in turns.get(writer.name, ())), default=0) for writer in writers)
         done = [mark for mark in marks(length) if mark <= reached]
         if not done:
             raise KeyboardInterrupt

@@ -25,7 +25,7 @@ class Engine:
         """Go on until `goal` tokens are written; returns (seconds, tokens written since the last call)."""
         began, before = time.perf_counter(), self._written
         while self._written < goal and next(self._run, None) is not None:
-            self._written = self._run.written
+            self._written = self._run.answer_length
         return time.perf_counter() - began, self._written - before
 
     def recorded(self, sized: bool) -> tuple[float, int | None]:

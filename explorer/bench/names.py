@@ -81,12 +81,12 @@ def bench_names(
                 runs.append(engines.run(slug, model, dereference.prompt, params=given, detail="light"))
                 machine = runs[-1].header.machine
                 progress(i * len(sample.prompts) + k + 1, len(plans) * len(sample.prompts))
-            lanes.append(lane(slug, params, runs, sample.prompts))
+            lanes.append(outcome_of(slug, params, runs, sample.prompts))
     version, code, partial = platform.python_version(), engines.code_version(), bool(interrupts)
     return Names(model.record, version, SEED, sample.asked, sample.wrong, lanes, code, machine, partial=partial)
 
 
-def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
+def outcome_of(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
     """What the runs came to."""
     matches = [NAME.match(_raw(run)) for run in runs]
     names = [match[0] if match else "" for match in matches]

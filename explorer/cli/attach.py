@@ -95,7 +95,7 @@ def _rival(text: str) -> tuple[str, str]:
 
 
 def _engine(method: str, model: str, prompt: Any, args: argparse.Namespace) -> Any:
-    known = {one.name for one in engines.get_method(method).info.params}
+    known = {param.name for param in engines.get_method(method).info.params}
     options = {LENGTH: args.max_new_tokens or TOKENS, "temperature": args.temperature}
     params = {
         name: value for name, value in options.items() if name in known and not (name == "temperature" and not value)

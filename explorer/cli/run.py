@@ -127,7 +127,7 @@ def compare_command(args: argparse.Namespace) -> int:
             [record | {"saved_by_end_rule": past[0] if past else 0} for record, past in zip(rows, saved, strict=True)]
         )
     else:
-        print_lines([{HEADS.get(head, head.replace("_", " ")): value for head, value in one.items()} for one in rows])
+        print_lines([{HEADS.get(head, head.replace("_", " ")): value for head, value in row.items()} for row in rows])
         for trace in traces:
             if remark := of_end(trace, traces[0]):
                 print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{remark}")

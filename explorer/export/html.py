@@ -136,13 +136,13 @@ def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer
     return _composed(title, _paragraphs(caption(several)), [], texts, _PAGE_CSS, _START)
 
 
-def _composed(title: str, told: str, data: list[str], traces: Mapping[str, str], css: str, last: str) -> str:
-    """told: markup above the players; css: behind the player's own; last: the script that begins."""
+def _composed(title: str, markup: str, data: list[str], traces: Mapping[str, str], css: str, last: str) -> str:
+    """markup: what stands above the players; css: behind the player's own; last: the script that begins."""
     views = views_of(traces.values())
     parts = [_embed("theme", own_text("theme.json")), *data]
     parts += [_embed(f"trace-{name}", trace, " data-trace") for name, trace in traces.items()]
     script = "</script>\n<script>\n".join([bundle(views), *own_scripts(views), last])
-    texts = {"title": html.escape(title), "told": told, "css": styles() + css, "data": "\n".join(parts)}
+    texts = {"title": html.escape(title), "told": markup, "css": styles() + css, "data": "\n".join(parts)}
     return _PAGE.format(policy=POLICY, script=script, **texts)
 
 

@@ -300,8 +300,8 @@ def played() -> dict[str, Any]:
 def script() -> str:
     """That, and the published costs that two pictures scale, as JavaScript which stands in a page before the player's
     modules."""
-    told = {"dxDefinitions": played(), "dxCosts": engines.published_costs()}
-    return "".join(f"globalThis.{name} = {inert(value)};\n" for name, value in told.items())
+    constants = {"dxDefinitions": played(), "dxCosts": engines.published_costs()}
+    return "".join(f"globalThis.{name} = {inert(value)};\n" for name, value in constants.items())
 
 
 def inert(value: Any) -> str:

@@ -104,8 +104,8 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
         "later": _filled(revisions(trace)),
         "settings": {name: value[:LONGEST] for name, value in settings(trace).items()},
     }
-    told = {"verdict": mark, "marks": mark and marks(trace), "stops": any(stops) and stops, "pairs": pairs}
-    optional = {"hindsight": lens.looked_ahead and lens.columns(), **told}
+    comparisons = {"verdict": mark, "marks": mark and marks(trace), "stops": any(stops) and stops, "pairs": pairs}
+    optional = {"hindsight": lens.looked_ahead and lens.columns(), **comparisons}
     return figures | {name: figure for name, figure in optional.items() if figure}
 
 

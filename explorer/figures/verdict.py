@@ -60,8 +60,8 @@ def marks(trace: Trace) -> dict[str, tuple[str, bool]]:
                 over.add(branch.id)
     whole = alone, *(paths[number] for number in over)
     texts = ("".join(pieces.get(id_, "") for id_ in ids if id_ not in ends) for ids in whole)
-    told = {text: (_answer(text), check(example, text).correct) for text in texts if text}
-    return told | {answer: (answer, _answer(answer) == _answer(example.answer)) for answer in answers}
+    by_task = {text: (_answer(text), check(example, text).correct) for text in texts if text}
+    return by_task | {answer: (answer, _answer(answer) == _answer(example.answer)) for answer in answers}
 
 
 def _answer(text: str) -> str:

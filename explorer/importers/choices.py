@@ -88,7 +88,7 @@ def named(choice: Mapping[str, Any]) -> list[Token]:
     by side; with their ids where `token_ids` has as many, or alone."""
     logprobs = choice.get("logprobs")
     tokens = _of_lists(logprobs) if isinstance(logprobs, dict) else []
-    prompt, ids = ([token_id(one) for one in _list(choice.get(name))] for name in ("prompt_token_ids", "token_ids"))
+    prompt, ids = ([token_id(entry) for entry in _list(choice.get(name))] for name in ("prompt_token_ids", "token_ids"))
     if ids and len(tokens) in (len(ids), len(prompt) + len(ids)):  # the latter of an answer that echoes its prompt
         ids = [*prompt, *ids][-len(tokens) :]
         for token, number in zip(tokens, ids, strict=True):

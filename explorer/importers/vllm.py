@@ -133,7 +133,7 @@ def output_of(body: dict[str, Any]) -> tuple[list[Token], str]:
     """(tokens, text) of the first answer of a response, without a prompt that it echoes."""
     choice = first_choice(body)
     text = spoken({"content": choice["text"]} if "text" in choice else part(choice, "message"))[0]
-    tokens = named(choice) or [Token("", one) for one in ids_of(choice.get("token_ids")) or ()]
+    tokens = named(choice) or [Token("", number) for number in ids_of(choice.get("token_ids")) or ()]
     tokens = tokens if len(tokens) <= MAX_TOKENS else []
     if "text" in choice and (prompt := fed(tokens, [body], len(numbered(body)) > 1)):
         return tokens[prompt:], behind(text, tokens, prompt)

@@ -22,6 +22,6 @@ if __name__ == "__main__":
     wrong = faults() + prose.faults()
     print("\n".join(wrong) or f"{len(read('en'))} messages in {', '.join(LANGUAGES)}")
     if asked.prose:
-        for one in LANGUAGES[1:]:
-            print("\n".join(f"{one}: {text}  ({place})" for text, place in prose.missing(one).items()))
+        for name in LANGUAGES[1:]:
+            print("\n".join(f"{name}: {text}  ({place})" for text, place in prose.missing(name).items()))
     sys.exit(bool(wrong))

@@ -62,9 +62,9 @@ EMPTY = "Type a prompt, choose methods, and press Run."
 FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, at) => filled[at] ?? value)"
 
 
-def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead | None = None) -> gr.Blocks:
-    """The whole page. told: what lecture mode shows, by itself what ships. loads: what loads the models that are
-    chosen, before Run."""
+def build(handlers: Handlers, chosen_lecture: Lecture | None = None, loads: prefetch.Ahead | None = None) -> gr.Blocks:
+    """The whole page. chosen_lecture: what lecture mode shows, by itself what ships. loads: what loads the models that
+    are chosen, before Run."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
             f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
@@ -76,7 +76,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
         inbox, asked = bus(message(*my_runs.batches(handlers.opened))), docs.links()
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore", elem_id="explore"):
-                outputs, slot = _explore(handlers, told or own(), inbox, save_file)
+                outputs, first_form = _explore(handlers, chosen_lecture or own(), inbox, save_file)
             with gr.Tab("Gallery", id="gallery", elem_id="gallery"):
                 gallery.section(handlers, tabs, outputs)
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
@@ -90,7 +90,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
                     table(tables.models(handlers.catalogue.models))
                 table(tables.broken(broken_methods(), handlers.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
-                _sweeps(sweeps, handlers, tabs, outputs, slot)
+                _sweeps(sweeps, handlers, tabs, outputs, first_form)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
                 docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"))
         my_runs.links(handlers, outputs)
@@ -102,7 +102,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
     return demo
 
 
-def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], slot: gr.HTML) -> None:
+def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], first_form: gr.HTML) -> None:
     """Recorded quality against forwards. The figures are drawn when their tab is opened, so that a page without them
     never loads plotly."""
     with gr.Tabs(selected="methods-swept"):
@@ -122,7 +122,7 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
         with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
             parallelbench.section(bench, handlers, tabs, outputs)
         with gr.Tab("Studies", id="studies", elem_id="studies"):
-            studies.section(handlers.limits.public, slot, outputs[1], tabs)
+            studies.section(handlers.limits.public, first_form, outputs[1], tabs)
         if handlers.catalogue.open:
             with gr.Tab("Why is it slow?", id="why-slow", elem_id="why-slow"):
                 diagnosing.build(handlers)

@@ -91,7 +91,7 @@ class MyRuns:
             view.pop("of", None)
         return opened, view, gone
 
-    def listing(self, page: int = 0, undo: str = "", said: str = "") -> str:
+    def listing(self, page: int = 0, undo: str = "", message: str = "") -> str:
         """The value of the list: a page of cards, newest first."""
         if self.keep is None or not self.listed:
             return fresh(rows=[], pages=0, page=0, note=self.why)
@@ -117,7 +117,7 @@ class MyRuns:
             note=note,
             broken=broken,
             undo=undo,
-            said=said,
+            said=message,
         )
 
     def _nothing(self) -> str:
@@ -151,7 +151,7 @@ class MyRuns:
             elif what == "delete":
                 self.keep.card(name)
                 self.keep.delete(name)
-                return self.listing(page, undo=name, said="Deleted.")
+                return self.listing(page, undo=name, message="Deleted.")
             elif what == "forget":
                 message = f"Forgotten: {many(self.keep.forget(), 'run')} and what this browser had kept."
             elif what == "restore":
@@ -163,7 +163,7 @@ class MyRuns:
             message = f"That did not work: {error}"
         except OSError as error:
             message = f"That did not work: {error.strerror}."
-        return self.listing(page, said=message)
+        return self.listing(page, message=message)
 
     def keep_all(self, traces: dict[int, Trace], request: gr.Request) -> tuple[dict[int, str], str]:
         """Keep what is shown. Returns slot -> id, and the sentence about it."""

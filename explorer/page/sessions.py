@@ -162,8 +162,8 @@ class Sessions:
             client, session = self._all.pop(key) if key in self._all else (client, Session(self._opening))
             self._all[key] = client, session
             while len(self._all) > MAX_SESSIONS:
-                clients = {one: whose for one, (whose, _) in self._all.items()}
-                idle = [one for one, (_, other) in self._all.items() if one != key and not other.busy]
+                clients = {page: whose for page, (whose, _) in self._all.items()}
+                idle = [page for page, (_, other) in self._all.items() if page != key and not other.busy]
                 if not (evicted := dispensable(idle, clients, self.is_open)):
                     break
                 del self._all[evicted]

@@ -188,8 +188,8 @@ def _kept(name: str | None, names: list[tuple[str, str]]) -> str | None:
     return name if name in [listed for _, listed in names] else names[0][1] if names else None
 
 
-def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) -> None:
-    """The whole section. slot: the form that a point fills which can be played; slot_status: the line beside it."""
+def section(public: bool, first_form: gr.HTML, form_status: gr.HTML, tabs: gr.Tabs) -> None:
+    """The whole section. first_form: what a point fills which can be played; form_status: the line beside it."""
     studies = Studies(public)
     gr.Markdown(HELP)
     infos = studies.offered()
@@ -236,7 +236,7 @@ def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) ->
     which_figure.input(studies.figure, [record, which_figure], plot, **LIGHT)
     clicked = dots("study-plot")
     for event, asks in ((which_run.input, which_run), (clicked.submit, clicked)):
-        event(play, [record, asks], [slot, slot_status, line, tabs], **LIGHT)
+        event(play, [record, asks], [first_form, form_status, line, tabs], **LIGHT)
 
 
 @alerts()

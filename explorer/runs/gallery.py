@@ -79,11 +79,11 @@ class Card:
 class Gallery:
     """The traces of folders: `*.json` and `*.json.gz`. A file that cannot be read is left out and named in `broken`.
 
-    `said`: what is said of each by its name; without it a file `gallery.json` beside the folder may say it."""
+    `recordings`: what is said of each by its name; without it a file `gallery.json` beside the folder may say it."""
 
-    def __init__(self, *folders: Path, said: Mapping[str, Recording] | None = None) -> None:
+    def __init__(self, *folders: Path, recordings: Mapping[str, Recording] | None = None) -> None:
         places = folders or (GALLERY,)
-        captions = _captions(places[0].parent / "gallery.json") if said is None else said
+        captions = _captions(places[0].parent / "gallery.json") if recordings is None else recordings
         self.broken: dict[str, str] = {}
         self._paths: dict[str, Path] = {}
         self.cards: list[Card] = []
@@ -220,7 +220,7 @@ def gallery() -> Gallery:
     """The gallery that ships with the program, and that of the extra folder. A recorded run that a paper promises and
     no folder holds is named in `broken`."""
     recordings = {recording.id: recording for recording in papers.read().recordings()}
-    made = Gallery(*(place / "traces" for place in papers.folders()), said=recordings)
+    made = Gallery(*(place / "traces" for place in papers.folders()), recordings=recordings)
     there = {card.id for card in made.cards} | set(made.broken)
     why = "it is not recorded; `python -m explorer.record` does it"
     made.broken |= dict.fromkeys(sorted(recordings.keys() - there), why)

@@ -15,7 +15,7 @@ def pages() -> dict[str, str]:
     pictures that the texts show."""
     texts = {name: document(name) for name in documents()}
     made = {f"docs/{name}.html": _page(name, title, texts[name]) for name, title in documents().items()}
-    found = [
+    entries = [
         [h("h3", {}, link(f"docs/{name}.html", title)), markdown(_lead(texts[name]), resolve=lambda target: "")]
         for name, title in documents().items()
     ]
@@ -24,7 +24,7 @@ def pages() -> dict[str, str]:
     main = join(
         h("h1", {}, "Docs"),
         lead(about),
-        cards(found),
+        cards(entries),
         h("h2", {}, "Tables"),
         h("ul", {}, [h("li", {}, link(places[name], title)) for name, title in listing.TITLES.items()]),
     )

@@ -161,13 +161,13 @@ def run_page(run: Run, lesson: str | None) -> str:
     header = run.trace.header
     root = "../"
     figure = f"{root}figures/{run.name}.svg"
-    told = [" · ", link(root + lesson, "lesson")] if lesson else None
+    linked = [" · ", link(root + lesson, "lesson")] if lesson else None
     drawn = h("img", {"src": figure, "alt": figure_of(run).about, "loading": "lazy"})
     caption = ["Fit for a paper: ", link(figure, "open the SVG", download=f"{run.name}.svg"), "."]
     main = join(
         crumbs(link(root + "gallery.html", "Gallery"), " / ", run.card.title),
         h("h1", {}, run.title),
-        h("p", {"class": "facts"}, f"{header.title} on {' + '.join(run.card.models)}", paper_of(header.method), told),
+        h("p", {"class": "facts"}, f"{header.title} on {' + '.join(run.card.models)}", paper_of(header.method), linked),
         h("p", {"class": "watch"}, h("b", {}, "Watch:"), run.card.watch) if run.card.watch else None,
         stage([run]),
         h("h2", {}, "The whole run in one figure"),

@@ -150,13 +150,13 @@ def _squares(text: str) -> list[str]:
 
 def _grids(text: str) -> list[str]:
     cells = "".join(text.split())
-    found = puzzles.solutions(" ".join(re.findall("....", cells))) if re.fullmatch("[0-4]{16}", cells) else []
-    if not found:
+    solved = puzzles.solutions(" ".join(re.findall("....", cells))) if re.fullmatch("[0-4]{16}", cells) else []
+    if not solved:
         raise UserError(
             f"'{text[:40]}' is not a 4x4 sudoku that can be solved; give four rows of the digits 0 to 4, "
             "0 for an empty cell."
         )
-    return found
+    return solved
 
 
 ONE = ("copy", "reverse", "sort", "insert", "remove", "replace")  # tasks with one right answer

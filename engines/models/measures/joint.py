@@ -62,15 +62,15 @@ def expected_correlation(answers: Tensor, sets: Sequence[Sequence[int]]) -> floa
     answers [N, n]. ParallelBench's bound L_T for T forwards. Each term is, by the chain rule, sum over i of H(y_i | A)
     - H(y_S | A) with A the positions already written. Splitting a set never raises the sum; it is 0 when every set has
     one position."""
-    total, written = 0.0, list[int]()
+    total, before = 0.0, list[int]()
     for positions in sets:
         if len(positions) > 1:
-            known = _entropy(answers[:, written])
-            single = sum(_entropy(answers[:, [*written, i]]) - known for i in positions)
+            known = _entropy(answers[:, before])
+            single = sum(_entropy(answers[:, [*before, i]]) - known for i in positions)
             total += max(
-                0.0, single - (_entropy(answers[:, [*written, *positions]]) - known)
+                0.0, single - (_entropy(answers[:, [*before, *positions]]) - known)
             )  # rounding alone can make it negative
-        written += positions
+        before += positions
     return total
 
 

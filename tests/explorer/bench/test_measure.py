@@ -74,8 +74,8 @@ def test_names_are_counted_from_what_was_written():
     with Analyser(files_of("ledger")) as analyser:
         place = Dereference("a.py", 3, PROMPT, "tally_cents", analyser.members(PROMPT, 60, dunder=True).names)
     guided, plain = ([decode(seed, monitor=how) for seed in range(4)] for how in ("guide", "watch"))
-    held = names.lane("x", {}, guided, [place] * 4)
-    free = names.lane("x", {}, plain, [place] * 4)
+    held = names.outcome_of("x", {}, guided, [place] * 4)
+    free = names.outcome_of("x", {}, plain, [place] * 4)
     texts = [Letters().decode(run.output_ids) for run in guided]
     assert held.exist == 4, [run.steps[0].note for run in guided]
     assert held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
