@@ -10,7 +10,7 @@ const { ground } = await asset("views/arena.js");
 const { together: atOnce } = await asset("views/schedulerows.js");
 const sky = await asset("views/slotsky.js");
 const routed = await asset("views/routed.js");
-const { readers } = await asset("views/stages.js");
+const { durations, readers, turn } = await asset("views/stages.js");
 
 const sum = (all) => all.reduce((a, b) => a + b, 0);
 const near = (a, b, slack = 1e-9) => assert.ok(Math.abs(a - b) <= slack * Math.max(1, Math.abs(b)), `${a}, not ${b}`);
@@ -63,6 +63,28 @@ test("readers stand by what they read, with the middle of their times so far", (
     { name: "MFA", bytes: 20, most: 30, intensity: 4, middle: 8 },
   ]);
   assert.equal(readers(steps, 3)[1].middle, 4);
+});
+
+const part = (track, start, end, microbatch) => bar(track, start, end, "microbatch", { microbatch, layer: 1 });
+const PARTS = [
+  part("attention", 1, 3, 1),
+  part("attention", 3, 5, 2),
+  part("feed-forward", 4, 5.5, 1),
+  part("feed-forward", 6, 9, 2),
+];
+const OTHERS = [bar("attention", 0, 20, "attention", { layer: 1 }), part("links", 0, 20, 1)]; // no part of a microbatch
+const turns = (...intervals) => turn({ intervals });
+
+test("a turn is as long as its parts, and both sides work where they overlap", () => {
+  const { parts, ...found } = turns(...PARTS, ...OTHERS);
+  assert.equal(parts.length, 4);
+  assert.deepEqual(found, { start: 1, long: 8, busy: [4 / 8, 4.5 / 8], both: 1 / 8, waited: 1 });
+  assert.equal(turns(...OTHERS), null);
+});
+
+test("a model is fed with the middle parts and the fastest ways of turns, and with nothing of none", () => {
+  assert.deepEqual(durations([turns(...PARTS)]), { layers: 1, m: 2, a: 2, f: 3, out: 1, back: 1 });
+  assert.deepEqual(durations([]), { layers: 0, m: 0, a: 0, f: 0, out: 0, back: 0 });
 });
 
 /** What a step's tokens chose in layer 2: units by position. */

@@ -1,4 +1,4 @@
-"""What pictures of layers, caches, workers and devices work out from a record is what the engine means by it."""
+"""What pictures make of a plan, or of other slots, is what the engine means by it."""
 
 import json
 import operator
@@ -16,11 +16,6 @@ from engines.studies.decoding_cost import Pipeline
 from explorer.figures.handed import shown
 
 Call = Callable[..., Any]
-
-
-def bar(track: str, start: float, end: float, kind: str, **about: int) -> dict[str, Any]:
-    """A measured interval in seconds."""
-    return {"track": track, "start": start, "end": end, "kind": kind, "about": about}
 
 
 @pytest.mark.parametrize("params", [{"slots": 1}, {"slots": 3}, {"slots": 3, "window": 0}], ids=str)
@@ -44,26 +39,6 @@ def test_pieces_of_a_plan_stand_where_the_schedule_has_them(js: Call) -> None:
             pieces = schedule(kind, [t] * h, W)
             assert made[kind]["long"] == makespan(pieces) and made[kind]["tiles"] == h * t
             assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
-
-
-TURN = [
-    bar("attention", 1.0, 3.0, "microbatch", microbatch=1, layer=1),
-    bar("attention", 3.0, 5.0, "microbatch", microbatch=2, layer=1),
-    bar("feed-forward", 4.0, 5.5, "microbatch", microbatch=1, layer=1),
-    bar("feed-forward", 6.0, 9.0, "microbatch", microbatch=2, layer=1),
-    bar("attention", 0.0, 20.0, "attention", layer=1),  # no part of a microbatch
-    bar("links", 0.0, 20.0, "microbatch", microbatch=1, layer=1),
-]
-
-
-def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(js: Call) -> None:
-    found = js("views/stages.js", "M.turn({intervals})", intervals=TURN)
-    assert (found["start"], found["long"], len(found["parts"])) == (1.0, 8.0, 4)
-    assert found["busy"] == [4 / 8, 4.5 / 8] and (found["both"], found["waited"]) == (1 / 8, 1.0)
-    assert js("views/stages.js", "M.turn({intervals})", intervals=TURN[4:]) is None
-    sizes = js("views/stages.js", "M.durations([M.turn({intervals})])", intervals=TURN)
-    assert sizes == {"layers": 1, "m": 2, "a": 2.0, "f": 3.0, "out": 1.0, "back": 1.0}
-    assert set(js("views/stages.js", "M.durations([])").values()) == {0}
 
 
 TIMES = st.floats(1, 500)
