@@ -21,14 +21,19 @@ REPORTED: dict[str, tuple[str, ...]] = {  # what servers call it, in the facts o
 AS_REPORTED = "counted by the server, which reported it with its answer; nothing here could count it again"
 
 
+def drafts(trace: Trace) -> tuple[int, int]:
+    """Accepted and drafted nodes of all trees of a run."""
+    trees = [step.tree for step in trace.steps if step.tree]
+    return sum(tree.why.count("accepted") for tree in trees), sum(len(tree.parents) - 1 for tree in trees)
+
+
 def tree_metrics(trace: Trace) -> list[Metric]:
     """Acceptance figures of a run that verifies draft trees, or of a server's answer that reports its drafts; empty for
     any other."""
     trees = [step.tree for step in trace.steps if step.tree]
     if not trees:
         return reported(trace)
-    accepted = sum(tree.why.count("accepted") for tree in trees)
-    drafted = sum(len(tree.parents) - 1 for tree in trees)
+    accepted, drafted = drafts(trace)
     tokens = sum(_written(step, step.tree) for step in trace.steps if step.tree)
     n = len(trees)
     return [*rates(accepted, drafted, tokens, n), *_by_position(trees), *_bound(trace, tokens, n)]

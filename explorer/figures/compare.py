@@ -322,6 +322,12 @@ def tokens_per_second(trace: Trace) -> float | None:
     return tokens / seconds if seconds and tokens else None
 
 
+def speed(trace: Trace, other: Trace) -> float | None:
+    """Tokens per second over the other run's; None where one of them has none, or was clocked at another place."""
+    ours, theirs = tokens_per_second(trace), tokens_per_second(other)
+    return ours / theirs if ours and theirs and place(trace) == place(other) else None
+
+
 def whole_run(trace: Trace, control: Trace) -> float | None:
     """Tokens per second over the control's; None where one of them did not record the method's own time."""
     if any("method_seconds" in run.header.missing for run in (trace, control)):

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from engines import Alternatives, Commits, Header, Step, Trace
+from explorer.figures.acceptance import drafts
 from explorer.figures.board import TOKENS, Tally
-from explorer.figures.compare import control_of, difference, main_model, place, saved_at_end
+from explorer.figures.compare import control_of, difference, main_model, saved_at_end, speed
 from explorer.figures.hindsight import hindsight
 from explorer.figures.names import LONGEST, settings, title_of
 from explorer.figures.noise import too_busy
@@ -85,10 +86,10 @@ def shown(trace: Trace, others: Iterable[Trace] = ()) -> str:
 
 
 def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
-    """The figures of a run that is over: {key, from, counts, gained, work, later, settings, stops, hindsight, verdict,
-    marks, pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
-    (`revisions`). stops: of each step what its method would have decided with other values of what its pictures move
-    (`engines.Alternatives`)."""
+    """The figures of a run that is over: {key, from, counts, gained, work, later, settings, drafts, stops, hindsight,
+    verdict, marks, pairs}. later: of the tokens that stand after each step, how many become what, and how many are
+    still missing (`revisions`). drafts: accepted ones, and all. stops: of each step what its method would have decided
+    with other values of what its pictures move (`engines.Alternatives`)."""
     sums, asked = trace.totals, Alternatives(trace.header)
     made = Counting(trace.header).over(trace.steps)
     ended = (sums.tokens, sums.masks_left, sums.end_tokens, sums.padding)
@@ -96,6 +97,7 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
     for name, n in zip(COUNTS, ended, strict=False):
         counts[name][-1] = n  # of the output, which may be shorter than the board
     lens, mark, stops = hindsight(trace), judge(trace), [asked.of(step) for step in trace.steps]
+    verified = drafts(trace)
     pairs = {both: comparison for other in others for both, comparison in of_pairs([trace, other]).items()}
     figures: dict[str, Any] = {
         "key": key(trace),
@@ -105,7 +107,7 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
         "settings": {name: value[:LONGEST] for name, value in settings(trace).items()},
     }
     comparisons = {"verdict": mark, "marks": mark and marks(trace), "stops": any(stops) and stops, "pairs": pairs}
-    optional = {"hindsight": lens.looked_ahead and lens.columns(), **comparisons}
+    optional = {"hindsight": lens.looked_ahead and lens.columns(), "drafts": any(verified) and verified, **comparisons}
     return figures | {name: figure for name, figure in optional.items() if figure}
 
 
@@ -125,8 +127,8 @@ def of_pairs(traces: Iterable[Trace]) -> dict[str, dict[str, Any]]:
 
 def of_pair(trace: Trace, other: Trace) -> dict[str, Any]:
     """Of runs of one title and model {apart: names of settings in which they differ}; of runs of one prompt also
-    {difference: of their texts, control: whether the other is this one's, model: whether both have the same one, place:
-    whether they were timed at the same one, busy: whether the machine was too busy for a ratio, end: calls of the other
+    {difference: of their texts, control: whether the other is this one's, model: whether both have the same one, speed:
+    of this one over the other's, busy: whether the machine was too busy for a ratio, end: calls of the other
     that this one's rule for the end saves, and all of them}. What is false or none is left out."""
     figures: dict[str, Any] = {}
     same_model = main_model(trace) == main_model(other)
@@ -138,7 +140,7 @@ def of_pair(trace: Trace, other: Trace) -> dict[str, Any]:
             "difference": difference(trace, other),
             "control": control_of(trace, {0: other}) is other,
             "model": same_model,
-            "place": place(trace) == place(other),
+            "speed": speed(trace, other),
             "busy": too_busy(trace, other, same_model=same_model),
             "end": saved_at_end(trace, other),
         }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from engines import Trace
+from explorer.figures.acceptance import drafts
 from explorer.figures.calls import in_words, target_role
 from explorer.figures.compare import control_of, difference, main_model, place, saved_at_end, tokens_per_second
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
@@ -115,9 +116,7 @@ def of_end(trace: Trace, basis: Trace) -> str:
 
 
 def _drafts(trace: Trace) -> Part | None:
-    trees = [step.tree for step in trace.steps if step.tree]
-    drafted = sum(len(tree.parents) - 1 for tree in trees)
-    accepted = sum(tree.why.count("accepted") for tree in trees)
+    accepted, drafted = drafts(trace)
     if not drafted:
         return None
     sentence = f"{100 * accepted / drafted:.1f} % of drafts accepted"

@@ -49,12 +49,6 @@ def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(
     expect(board).to_be_visible()
 
 
-def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):
-    run = {"prompt": [1, 2, 3], "steps": [], "sums": [], "length": 0}
-    assert js("/page/running.js", "M.progress(run)", run=run) == "reading 3 tokens"
-    assert js("/page/running.js", "['queue: 2/3 | 0.4s', '0.4s', null].map(M.before)") == [2, 0, 0]
-
-
 def test_what_a_large_model_takes_is_told_while_it_is_loaded(monkeypatch):
     monkeypatch.setattr(sizing, "LARGE", 100_000)
     monkeypatch.setattr(starting, "lent", lambda: False)

@@ -1,7 +1,10 @@
-// Small runs that are made by hand or by chance.
+// Small runs that are made by hand or by chance, and the recorded ones.
+import { readdirSync, readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { asset } from "./assets.mjs";
 
 const { Run } = await asset("player/store.js");
+const TRACES = new URL("../../assets/traces/", import.meta.url);
 const STEP = { forwards: {}, tokens_fed: 0, model_seconds: 0, method_seconds: 0 };
 
 /** Whole numbers from 0 to below `most`, the same for the same seed. */
@@ -31,3 +34,9 @@ export function made({ steps = [], pieces = [], end = null, ...more } = {}) {
   return run;
 }
 made.step = STEP;
+
+/** The recorded run of that name as its file has it: without the figures that the page hands with it. */
+export const recorded = (name) => Run.from(gunzipSync(readFileSync(new URL(`${name}.json.gz`, TRACES))).toString());
+
+/** The names of all recorded runs. */
+export const RECORDED = readdirSync(TRACES).flatMap((file) => (file.endsWith(".gz") ? [file.split(".")[0]] : []));

@@ -344,8 +344,3 @@ def with_odd_words(trace: Trace) -> Trace:
     """The same run in words of any direction and length."""
     pieces = [structs.replace(piece, text=ODD[i % len(ODD)]) for i, piece in enumerate(trace.pieces)]
     return structs.replace(trace, pieces=pieces)
-
-
-def plain(trace: Trace) -> list[dict[str, Any]]:
-    """Its steps as the page reads them."""
-    return json.loads(trace.to_json())["steps"]

@@ -173,3 +173,12 @@ test("the wrong word is a part of its own", () => {
     ["bb", "old", true],
   ]);
 });
+
+test("a share beside a threshold is on its own side, in as few figures as say so", () => {
+  // biome-ignore format: a table
+  for (const [share, limit, text] of [
+    [0.954, 0.96, "95 %"], [0.8961, 0.9, "89.6 %"], [0.8996, 0.9, "89.96 %"], [0.899999, 0.9, "90.000 %"],
+    [0.9, 0.9, "90 %"], [0.912, 0.9, "91 %"], [0, 0.5, "0 %"],
+  ])
+    assert.equal(words.against(share, limit), text);
+});

@@ -11,8 +11,7 @@ from engines.core.trace import Piece, Span, Trace
 from explorer.figures.compare import saved_at_end
 from explorer.figures.handed import shown
 from explorer.figures.metrics import measure
-from explorer.figures.noise import too_busy
-from tests.player.handmade import drafting, masked, recorded
+from tests.player.handmade import drafting, masked
 from tests.player.pictures import SIZED, becomes, until
 
 Call = Callable[..., Any]
@@ -174,17 +173,6 @@ def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
     return js("views/verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_calls_are_compared_only_where_both_runs_wrote_all_that_they_would(js: Call, stopped: bool) -> None:
-    """Fewer tokens need fewer calls, whatever the method."""
-    same, plain, _ = compared()
-    plain.steps[0].forwards = {role: 5 + calls for role, calls in plain.steps[0].forwards.items()}
-    if stopped:
-        same.end.reason = "stopped"
-    said = " | ".join(verdict(js, same, plain, "({ text }) => text"))
-    assert "model calls" in said and ("instead of" in said) is not stopped
-
-
 @pytest.mark.parametrize("rule", [True, False])
 def test_what_a_rule_for_the_end_saves_is_not_credited_to_the_method(js: Call, rule: bool) -> None:
     """The strip tells it in a part of its own, with Python's number; without the rule there is no such part."""
@@ -201,48 +189,3 @@ def test_what_a_rule_for_the_end_saves_is_not_credited_to_the_method(js: Call, r
         assert f"{after} of the {calls} of Fast-dLLM threshold" in ends[0]["receipt"]
         names = [part["name"] for part in said]
         assert names.index("end") == names.index("calls") + 1, "beside the calls that it is about"
-
-
-def place(trace: Trace) -> tuple[object, ...]:
-    """Where the times of a run were measured."""
-    model = trace.header.models[0]
-    return trace.header.machine, model.device, model.threads
-
-
-def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
-    seen = 0
-    body = (
-        "const runs = texts.map((text) => dxModules.use('player/store.js').Run.from(text)); "
-        "const found = dxModules.use('player/field.js').field(runs); "
-        "return found && [runs.indexOf(found.basis), found.others.map((run) => [runs.indexOf(run), "
-        "Object.fromEntries(M.verdict(run, found.basis).map(({ name, value }) => [name, value]))])];"
-    )
-    by_prompt: dict[str, list[Trace]] = {}
-    for trace in recorded():
-        by_prompt.setdefault(trace.header.prompt, []).append(trace)
-    for traces in by_prompt.values():
-        found = js(
-            "views/verdict.js",
-            f"(() => {{ {body} }})()",
-            texts=[shown(trace, [one for one in traces if one is not trace]) for trace in traces],
-        )
-        if len(traces) < 2:
-            assert found is None
-            continue
-        basis, others = {m.name: m for m in measure(traces[found[0]])}, found[1]
-        for at, parts in others:
-            mine = {metric.name: metric for metric in measure(traces[at])}
-            assert parts["calls"] == mine["target_calls"].value
-            if rate := mine.get("acceptance_rate_of_drafted"):
-                assert parts["drafts"] == pytest.approx(rate.value)
-            where = [place(traces[i]) for i in (at, found[0])]
-            assert {"speed", "busy"}.isdisjoint(parts) or where[0] == where[1], "times of two machines are no ratio"
-            if where[0] == where[1] and mine["tokens_per_second"].value and basis["tokens_per_second"].value:
-                ratio = mine["tokens_per_second"].value / basis["tokens_per_second"].value
-                first, second = (traces[i].header.models[0] for i in (at, found[0]))
-                same = (first.name, first.sha256, first.dtype) == (second.name, second.sha256, second.dtype)
-                noisy = too_busy(traces[at], traces[found[0]], same_model=same)
-                assert ("busy" in parts) == noisy
-                assert noisy or parts["speed"] == pytest.approx(ratio)
-            seen += 1
-    assert seen > 5

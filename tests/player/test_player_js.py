@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import engines
-from engines.core.trace import GROUPS, Commits, pack, pack_exact
+from engines.core.trace import GROUPS, pack, pack_exact
 from explorer import ASSETS
 from explorer.export.bundle import PLAYER, View, _shipped, given, module_of, view_script, views, views_of
 from explorer.export.html import export_html
@@ -69,15 +69,6 @@ def test_sums_and_board_agree_with_the_trace(js: Call, make: Call) -> None:
     assert [cell["token"] for cell in board] == [*trace.header.prompt_ids, *trace.output_ids]
 
 
-def test_states_of_a_masked_board(js: Call) -> None:
-    trace = masked(20, 4)
-    place = trace.steps[0].commits.positions[0]
-    trace.steps[2].commits = Commits([place], [0], ["remasked"])
-    states = read(js, trace, f"[0, 1, 2, 3, 4].map((t) => run.board(t)[{place}].state)")
-    assert states == ["masked", "new", "old", "remasked", "masked"]
-    assert read(js, trace, "run.board(4)[0].state") == "prompt"
-
-
 def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
     """As in Python; noise stays noise until something is written there, and what was drawn can be shown."""
     trace = noisy()
@@ -88,39 +79,6 @@ def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
     assert [cell["entry"]["drawn"] for cell in got[3]["board"]] == [4, 5, 6]
     assert {"noise", "renoised", "accepted", "settled"} <= set(read(js, trace, "[...run.states]"))
     assert "remasked" not in read(js, trace, "[...run.states]")
-
-
-def test_what_becomes_of_tokens_is_not_told_before_it_is_known(js: Call) -> None:
-    cells, kept = js("./unasked.mjs", "M.standing(text)", text=shown(masked(20, 4)))
-    assert cells[1:3] == ["–", "–"] and cells[0] != "–" and kept is None
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(a: str, b: str) -> float:
-    high, low = sorted((luminance(a), luminance(b)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_all_text_can_be_read(mode: str, js: Call) -> None:
-    surface = THEME["surface"][mode]
-    pairs = {f"state {name}": (look[mode]["text"], look[mode]["fill"]) for name, look in THEME["states"].items()}
-    pairs |= {f"option {i}": (o["text"], o["fill"]) for i, o in enumerate(THEME["options"][mode])}
-    for ink, ground in itertools.product(("text", "muted"), ("page", "panel", "raised")):
-        pairs[f"{ink} on {ground}"] = (surface[ink], surface[ground])
-    pairs["accent"] = (surface["on-accent"], surface["accent"])
-    for level in js("theme.js", "M.ramp(theme, mode)", theme=THEME, mode=mode):
-        fill = "#" + "".join(f"{c:02x}" for c in level["rgb"])
-        pairs[fill] = ({"#000": "#000000", "#fff": "#ffffff"}[level["text"]], fill)
-    assert {name: contrast(*pair) for name, pair in pairs.items() if contrast(*pair) < 4.5} == {}
-    spans = {kind: contrast(colour, surface["panel"]) for kind, colour in THEME["spans"][mode].items()}
-    assert {kind: share for kind, share in spans.items() if share < 3} == {}
-    assert len(THEME["options"][mode]) == js("theme.js", "M.OPTIONS")
 
 
 # Machado 2009, severity 1, on linear light
@@ -173,12 +131,6 @@ def test_a_picture_of_one_methods_idea_stands_in_its_runs_alone() -> None:
             shown_in.setdefault(file, set()).add(trace.header.method)
     own = {file for file, methods in ideas.items() if len(methods) == 1}
     assert {file for file in own if shown_in.get(file, set()) - ideas[file]} == SEVERAL
-
-
-def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
-    shares = [(0.954, 0.96), (0.8961, 0.9), (0.8996, 0.9), (0.899999, 0.9), (0.9, 0.9), (0.912, 0.9), (0.0, 0.5)]
-    said = js("words.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
-    assert said == ["95 %", "89.6 %", "89.96 %", "90.000 %", "90 %", "91 %", "0 %"]
 
 
 def test_no_field_of_a_view_has_the_name_of_what_the_player_calls() -> None:

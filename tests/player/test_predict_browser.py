@@ -1,76 +1,15 @@
-"""Predict mode: what is asked and how an answer is scored, against the trace itself, and the mode as a person uses
-it."""
+"""Predict mode as a person uses it (predict.test.mjs has what is asked and how an answer is scored)."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import pytest
 from playwright.sync_api import expect
 
-from engines.core.trace import Commits, Trace
-from tests.player.handmade import drafting, masked, recorded
+from tests.player.handmade import drafting, masked
 from tests.player.pictures import rests
 
 Call = Callable[..., Any]
-RUN = "const run = dxModules.use('player/store.js').Run.from(text);"
-
-
-def asked(js: Call, trace: Trace, expression: str, **more: Any) -> Any:
-    return js("views/predict.js", f"(() => {{ {RUN} {expression} }})()", text=trace.to_json(), **more)
-
-
-def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:
-    masks = 0
-    answer = "q.kind === 'drafts' ? q.answer : [...q.answer]"
-    told = f"run.steps.map((_, t) => {{ const q = M.question(run, t); return q && {{ ...q, answer: {answer} }}; }})"
-    for trace in recorded():
-        filled: set[int] = set()
-        for step, question in zip(trace.steps, asked(js, trace, f"return {told};"), strict=True):
-            if step.tree:
-                accepted, nodes = step.tree.why.count("accepted"), len(step.tree.parents) - 1
-                assert (question["kind"], question["answer"], question["nodes"]) == ("drafts", accepted, nodes)
-                assert accepted <= question["most"] <= nodes
-            elif trace.header.canvas and question:
-                masks += 1
-                commits = step.commits or Commits([], [], [])
-                places = [i for i in range(2000) if i not in (commits.removed or [])]  # where each was before the step
-                for place in sorted(commits.inserted or []):
-                    places.insert(place, -1)
-                pairs = zip(commits.positions, commits.tokens, strict=True)
-                writes = [places[p] for p, token in pairs if token >= 0 and token != trace.header.mask_id]
-                assert sorted(question["answer"]) == sorted(p for p in writes if p in question["open"])
-                if any(one.commits and (one.commits.removed or one.commits.inserted) for one in trace.steps):
-                    continue  # a place may be open again
-                assert not filled & set(question["open"])
-                filled |= set(writes)
-    assert masks > 20
-
-
-def test_positions_are_scored_against_the_surest_ones_and_chance(js: Call) -> None:
-    trace = masked(24, 4)
-    lane, answer = trace.steps[0].scores[0].values.array(), trace.steps[1].commits.positions
-    still = [p for p in range(12, 24) if p not in trace.steps[0].commits.positions]
-    picks = [answer[0], next(p for p in still if p not in answer)]
-    sure = sorted(still, key=lambda p: -np.nan_to_num(lane[p], nan=-1))[:2]
-    found = asked(js, trace, "return M.scorePositions(run, 1, M.question(run, 1), picks);", picks=picks)
-    assert (found["tried"], found["hits"], found["misses"], found["overlooked"]) == (2, 1, 1, answer[1:])
-    assert found["chance"] == pytest.approx(2 * len(answer) / len(still))
-    assert found["baseline"] == len({*sure} & {*answer})
-    first = asked(js, trace, "return M.scorePositions(run, 0, M.question(run, 0), [12]);")
-    assert first["baseline"] is None, "before the first step nothing has been seen"
-    trace.steps[1].commits = Commits([12, 13], [0, -1], ["remasked", "withdrawn"])
-    assert asked(js, trace, "return [...M.question(run, 1).answer];") == [], "what is hidden again is no answer"
-
-
-def test_drafts_are_scored_against_the_last_ones(js: Call) -> None:
-    trace = drafting()
-    got = asked(js, trace, "return [0, 1, 2, 3].map((t) => M.scoreDrafts(run, t, M.question(run, t), 1));")
-    assert [(g["hits"], g["off"], g["baseline"]) for g in got] == [(0, 1, None), (1, 0, 0), (0, 1, 0), (0, 2, 0)]
-    assert {g["chance"] for g in got} == {1 / 5}
-    sums = asked(js, trace, "return M.total([0, 1].map((t) => M.scoreDrafts(run, t, M.question(run, t), 1)));")
-    assert (sums["tried"], sums["hits"], sums["held"], sums["against"], sums["baseline"]) == (2, 1, 1, 1, 0)
 
 
 def guess(cells: Any, position: int, guesses: Any, count: int) -> None:

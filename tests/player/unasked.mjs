@@ -43,12 +43,3 @@ export function drawn(theme, { file, name, needs }, text, { moved = null, asked 
     return { lines: lines(dom), told: dom.textContent, said, still: sliders.every(({ slider }) => slider.disabled) };
   });
 }
-
-/** What a race says of a run whose figures never came, after its first step. */
-export function standing(text) {
-  page();
-  const run = use("player/store.js").Run.from(text);
-  run.figures.key = undefined;
-  const [, body] = use("views/standings.js").standings({ unit: "steps", x: 1, runners: [{ run, slot: 0, t: 1 }] });
-  return [body.querySelectorAll("td").map((cell) => cell.textContent), use("player/receipt.js").racing(run, 1).kept];
-}

@@ -37,9 +37,9 @@ export function lasted({ intervals = [] }) {
 const busy = (calls) => calls.reduce((sum, { start, end }) => sum + end - start, 0);
 
 /** What became of each token of a block by the iteration after it: next is that one, null where it is not over. */
-export function fates({ block, tested, discarded }, next) {
+export function fates({ block, tested, kept, discarded }, next) {
   if (discarded) return block.map(() => "unreached");
-  const looked = tested.length && block.length && tested.at(-1) === block[0] ? 1 : 0;
+  const looked = tested.length && kept === tested.length && tested.at(-1) === block[0] ? 1 : 0;
   return block.map((_, i) => {
     if (i < looked) return "accepted";
     const at = i - looked;

@@ -66,17 +66,6 @@ const words = (name) => {
   return { label: translated(label), formula: translated(formula), note: translated(note), kind };
 };
 
-/** Accepted and drafted nodes over all steps of a run; null where it verified no drafts. */
-export function drafts(run) {
-  const trees = run.steps.map(({ tree }) => tree).filter(Boolean),
-    drafted = trees.reduce((n, { parents }) => n + parents.length - 1, 0),
-    accepted = trees.reduce((n, { why }) => n + why.filter((fate) => fate === "accepted").length, 0);
-  return drafted ? { accepted, drafted } : null;
-}
-
-const rate = ({ gained, model_seconds, method_seconds }) =>
-  model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
-
 /** Whether the page shows a verdict on this run against this control that was measured in repeats, with the model, its
  * options and the parameters that both have here: {prompt, model, options, control, params by method}. */
 export function judged(run, basis) {
@@ -135,9 +124,8 @@ function textual({ unit, at, count, limited, respelled }, name, part) {
 }
 
 function speed(here, there, run, basis, pair, name, part) {
-  const [mine, theirs] = [rate(here), rate(there)],
-    ratio = mine / theirs;
-  if (!mine || !theirs || !Number.isFinite(ratio) || !pair.place) return null;
+  const { speed: ratio } = pair;
+  if (!ratio) return null;
   const facts = { ...words("speed"), label: tr`Tokens per second over those of ${name}`, value: "–" };
   if (judged(run, basis)) {
     const note = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
@@ -158,10 +146,10 @@ function speed(here, there, run, basis, pair, name, part) {
 }
 
 function accepted(run, part) {
-  const made = drafts(run);
-  if (!made) return null;
-  const share = made.accepted / made.drafted,
-    facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${made.accepted} ÷ ${made.drafted}` };
+  if (!run.figures.drafts) return null;
+  const [kept, drafted] = run.figures.drafts,
+    share = kept / drafted,
+    facts = { value: `${(100 * share).toFixed(1)} %`, terms: `${kept} ÷ ${drafted}` };
   return part("drafts", tr`${percent(share)} of drafts accepted`, share, {
     ...words("acceptance_rate_of_drafted"),
     ...facts,

@@ -1,6 +1,7 @@
 """What the player is handed: counts of every step, what becomes of tokens, and what is said of two runs."""
 
 import json
+from itertools import permutations
 from pathlib import Path
 
 import msgspec
@@ -194,12 +195,41 @@ def test_of_two_runs_is_said_what_there_is_to_say():
     pairs = of_pairs([one, longer])
     assert [*pairs] == [f"{key(one)} {key(longer)}", f"{key(longer)} {key(one)}"]
     said = pairs[f"{key(one)} {key(longer)}"]
-    assert said["apart"] == ["max_new_tokens"] and said["model"] and said["place"] and "busy" not in said
+    assert said["apart"] == ["max_new_tokens"] and said["model"] and said.keys().isdisjoint({"busy", "speed"})
     other = over([0, 1], asked=3)
     other.header.prompt = "another"
     assert of_pair(one, other) == {"apart": ["max_new_tokens"]}
     other.header.models[0].name = "big"
     assert of_pair(one, other) == {}
+
+
+def test_the_drafts_and_the_speed_of_recorded_runs_are_those_of_their_figures():
+    by_prompt: dict[str, list[tuple[Trace, float | None]]] = {}
+    verified = compared = 0
+    for trace in recorded():
+        fates = [why for step in trace.steps if step.tree for why in step.tree.why if why != "root"]
+        assert of_run(trace).get("drafts") == ((fates.count("accepted"), len(fates)) if fates else None)
+        mine = {metric.name: metric.value for metric in metrics.measure(trace)}
+        if fates:
+            assert mine["acceptance_rate_of_drafted"] == pytest.approx(fates.count("accepted") / len(fates))
+        verified += bool(fates)
+        by_prompt.setdefault(trace.header.prompt, []).append((trace, mine["tokens_per_second"]))
+    for runs in by_prompt.values():
+        for (trace, rate), (other, its) in permutations(runs, 2):
+            if speed := of_pair(trace, other).get("speed"):
+                assert speed == pytest.approx(rate / its)
+                compared += 1
+    assert verified > 5 and compared > 5
+
+
+def test_times_of_two_places_and_of_runs_without_times_are_no_ratio():
+    one, other, elsewhere, slow = masked(24, 4), masked(24, 4), masked(24, 4), masked(24, 4)
+    for trace in (one, other, elsewhere, slow):
+        trace.header.prompt = "the same"
+    elsewhere.header.machine = "Another machine"
+    slow.header.missing = ["model_seconds"]
+    assert of_pair(one, other)["speed"] == 1
+    assert all("speed" not in of_pair(*pair) for pair in ((one, elsewhere), (one, slow), (slow, one)))
 
 
 def test_a_trace_with_its_figures_is_the_trace():
