@@ -1,5 +1,5 @@
 """A trace as a picture reads it: the board after any number of steps, and how far each clock has come. The player keeps
-the same rules in store.js."""
+the same rules in run.js."""
 
 from __future__ import annotations
 

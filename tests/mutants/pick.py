@@ -103,7 +103,7 @@ def kept(root: Path, table: Path) -> list[Fault]:
 
 # The page's JavaScript whose laws are asked under node, and how many faults each part gets.
 SCRIPTS = {
-    "store": ("assets/client/player/store.js", 6),
+    "run": ("assets/client/player/run.js", 6),
     "clock": ("assets/client/player/clock.js", 6),
     "address": ("assets/client/page/address.js", 6),
     "chips": ("assets/client/page/chips.js", 5),

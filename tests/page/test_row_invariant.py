@@ -53,6 +53,6 @@ def test_two_runs_that_differ_in_it_alone_are_told_apart(js):
     names = [apart(trace, traces) for trace in traces]
     assert names == ["row_invariant false", "row_invariant true", "row_invariant false"]
     assert apart(traces[0], [traces[0], traces[2]]) == ""
-    read = "texts.map((text) => dxModules.use('player/store.js').Run.from(text))"
+    read = "texts.map((text) => dxModules.use('player/run.js').Run.from(text))"
     body = f"((runs) => runs.map((run) => M.apart(run, runs)))({read})"
     assert js("field.js", body, texts=[shown(trace, traces) for trace in traces]) == names

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { asset } from "./assets.mjs";
 
-const { Run } = await asset("player/store.js");
+const { Run } = await asset("player/run.js");
 const TRACES = new URL("../../assets/traces/", import.meta.url);
 const STEP = { forwards: {}, tokens_fed: 0, model_seconds: 0, method_seconds: 0 };
 

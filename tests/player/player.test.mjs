@@ -5,7 +5,7 @@ import { asset } from "./assets.mjs";
 
 const codec = await asset("player/codec.js");
 const words = await asset("player/words.js");
-const store = await asset("player/store.js");
+const store = await asset("player/run.js");
 const layout = await asset("player/layout.js");
 
 test("defaults that JSON leaves out are known", () => {

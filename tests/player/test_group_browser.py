@@ -168,7 +168,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
 
 
 def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
-    read = "texts.map((text) => dxModules.use('player/store.js').Run.from(text))"
+    read = "texts.map((text) => dxModules.use('player/run.js').Run.from(text))"
     texts = [shown(run, [basis]), shown(basis)]
     return js("views/verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
 

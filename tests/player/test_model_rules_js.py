@@ -25,7 +25,7 @@ def test_caches_hold_with_other_slots_what_a_run_with_them_holds(js: Call, param
         engines.run("read-me", "tiny-ar-m", prompt, params={"max_new_tokens": 6, **params, "slots": slots})
         for slots in (2, params["slots"])
     )
-    call = "(({ held }) => held)(M.readOf(dxModules.use('player/store.js').Run.from(trace), n, c, names))"
+    call = "(({ held }) => held)(M.readOf(dxModules.use('player/run.js').Run.from(trace), n, c, names))"
     given = {"n": len(mine.steps), "c": params["slots"], "names": mine.steps[0].choice.options}
     held = (js("views/shelves.js", call, trace=json.loads(shown(trace)), **given) for trace in (mine, other))
     ordered = ([sorted(rule, key=operator.itemgetter("start", "slot")) for rule in both] for both in held)

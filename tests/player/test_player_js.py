@@ -50,7 +50,7 @@ def test_a_packed_array_is_read_as_python_reads_it(js: Call, make: Call, values:
 
 def read(js: Call, trace: Any, expression: str, **more: Any) -> Any:
     return js(
-        "store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=shown(trace), **more
+        "run.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=shown(trace), **more
     )
 
 
@@ -180,7 +180,7 @@ def test_the_player_and_the_exporter_ask_for_the_same_views(js: Call, make: Call
     cut = json.loads(whole)
     for text in (whole, json.dumps(cut | {"end": None}), json.dumps(cut | {"steps": [], "end": None})):
         asked = "[...M.IN_PANEL, ...M.IN_TOOLBAR].filter((one) => M.wanted(one, run)).map(({ file }) => file)"
-        body = f"(() => {{ const run = dxModules.use('player/store.js').Run.from(text); return {asked}; }})()"
+        body = f"(() => {{ const run = dxModules.use('player/run.js').Run.from(text); return {asked}; }})()"
         carried = set(views_of([text])) - {"record"}  # which stands in for a view that fails
         assert set(js("loader.js", body, text=text)) == carried
 
@@ -270,7 +270,7 @@ def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..
     for card in gallery().cards:
         trace = gallery().get(card.id)
         idea = js(
-            "panelviews.js", "M.ideaOf(dxModules.use('player/store.js').Run.from(text))?.file", text=trace.to_json()
+            "panelviews.js", "M.ideaOf(dxModules.use('player/run.js').Run.from(text))?.file", text=trace.to_json()
         )
         if idea != known[trace.header.method]:
             found[card.id] = idea

@@ -25,7 +25,7 @@ def test_numbers_and_filled_formulas_are_those_of_python(js: Call, traces: Call)
     terms = [DEFINITIONS[name].terms for name in PLAYED if name not in ("revised", "missing")]
     code = "((run, n) => [n, terms.map((t) => M.fill(t, n))])"
     for trace in traces():
-        read = "((run) => [run, M.numbers(run, run.length)])(dxModules.use('player/store.js').Run.from(text))"
+        read = "((run) => [run, M.numbers(run, run.length)])(dxModules.use('player/run.js').Run.from(text))"
         found, filled = js("receipt.js", f"{code}(...{read})", text=shown(trace), terms=terms)
         here = metrics.numbers(trace)
         close = {name: pytest.approx(value) if isinstance(value, float) else value for name, value in here.items()}
@@ -89,7 +89,7 @@ def test_amounts_stand_only_with_numbers_that_they_are_part_of(js: Call) -> None
     """Tokens per call of four samples are of all their tokens; what is known of end marks and bonus tokens is of the
     answer, so no amount stands there."""
     code = (
-        "(() => { const run = dxModules.use('player/store.js').Run.from(text), known = M.numbers(run, run.length); "
+        "(() => { const run = dxModules.use('player/run.js').Run.from(text), known = M.numbers(run, run.length); "
         "return ['tokens', 'tokens_per_call'].map((name) => Object.fromEntries("
         "M.receipt(name, 'x', run, known, '').sections[1][1])); })()"
     )

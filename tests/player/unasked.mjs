@@ -25,7 +25,7 @@ export function drawn(theme, { file, name, needs }, text, { moved = null, asked 
     toDataURL: () => "",
   });
   globalThis.matchMedia = () => ({ matches: true }); // nothing moves
-  const run = use("player/store.js").Run.from(text),
+  const run = use("player/run.js").Run.from(text),
     view = Object.assign(new (use(`views/${file}.js`)[name])(), { record: needs[0] }),
     dom = document.createElement("div");
   if (!asked) run.figures.stops = [];

@@ -7,7 +7,7 @@ import { agree, leave, level } from "./grid.js";
 import { Head } from "./head.js";
 import { Shown } from "./panelviews.js";
 import { remember, remembered } from "./remember.js";
-import { order, parseTrace, Run } from "./store.js";
+import { order, parseTrace, Run } from "./run.js";
 import { installTheme, modeOf } from "./theme.js";
 import { tr } from "./words.js";
 

@@ -44,11 +44,11 @@ def texts(drawn: str) -> list[str]:
 
 
 def test_the_board_is_the_players(js):
-    """State, token, gained tokens and clocks of every cell after every step, as store.js has them."""
+    """State, token, gained tokens and clocks of every cell after every step, as run.js has them."""
     traces = [*map(invented, range(12)), *map(moving, range(24)), drafting(), masked()]
     for trace in [*traces, *(gallery().get(card.id) for card in gallery().cards)]:
         run = Playback(trace)
-        for t, theirs in enumerate(js("store.js", READ, text=shown(trace))):
+        for t, theirs in enumerate(js("run.js", READ, text=shown(trace))):
             ours = [[cell.position, cell.token, cell.state] for cell in run.board(t)]
             assert ours == theirs["board"][run.start :], (trace.header.title, t)
             assert run.tokens(t) == theirs["tokens"]

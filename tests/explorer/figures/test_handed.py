@@ -244,7 +244,7 @@ GOLDEN = json.loads((Path(__file__).parent / "commits.json").read_text("utf-8"))
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["about"])
 def test_commits_leave_the_boards_of_the_golden_file(case):
-    """The player's store is held against the same file (tests/player/store.test.mjs)."""
+    """The player's run is held against the same file (tests/player/run.test.mjs)."""
     body = msgspec.to_builtins(looked([({}, []) for _ in case["steps"]], canvas=None))
     body["header"] |= {name: case[name] for name in ("prompt_ids", "canvas", "mask_id")}
     for step, commits in zip(body["steps"], case["steps"], strict=True):

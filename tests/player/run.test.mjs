@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { asset } from "./assets.mjs";
 import { chance, header, made } from "./made.mjs";
 
-const { Run, checkHeader, order, parseTrace, written } = await asset("player/store.js");
+const { Run, checkHeader, order, parseTrace, written } = await asset("player/run.js");
 const { pairOf } = await asset("player/field.js");
 const { unpacked } = await asset("player/codec.js");
 
