@@ -59,7 +59,7 @@ class Path:
     scores: dict[str, float] = field(default_factory=dict)
     draft: list[Node] = field(default_factory=list, repr=False)
     recorded: list[int] = field(default_factory=list, repr=False)
-    told: str = field(default="", repr=False)
+    recorded_fate: str = field(default="", repr=False)
 
     @property
     def length(self) -> int:
@@ -278,10 +278,10 @@ class Paths:
         for path in self.paths:
             text = self.read(path)
             known = path.recorded or (self.paths[path.parent].recorded if path.parent >= 0 else [])
-            if path.fate == "alive" or path.fate != path.told or text != path.recorded:
+            if path.fate == "alive" or path.fate != path.recorded_fate or text != path.recorded:
                 gained, length = text[max(shared(known, text), self._start) :], max(0, len(text) - self._start)
                 branches.append(Branch(path.id, path.parent, gained, length, dict(path.scores), path.fate))
-            path.recorded, path.told = text, path.fate
+            path.recorded, path.recorded_fate = text, path.fate
         return branches
 
     def apply_edit(self, run: Recorder, edit: Edit | None, shown: Path) -> None:

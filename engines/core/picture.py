@@ -13,13 +13,13 @@ COLOUR = re.compile(r"#[0-9a-f]{6}")
 @dataclass(frozen=True)
 class Pictured:
     """A picture on the board of a model that sees: it stands at the positions first ... last - 1, one for each patch of
-    a grid (rows, columns). pixels: [height, width, 3], uint8. said: what was drawn, in words."""
+    a grid (rows, columns). pixels: [height, width, 3], uint8. sentence: what was drawn."""
 
     first: int
     last: int
     grid: tuple[int, int]
     pixels: Any
-    said: str
+    sentence: str
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ class Run(Iterator[Step]):
             self._replay.finish(len(self.steps))
 
     @property
-    def written(self) -> int:
+    def answer_length(self) -> int:
         """Positions behind the prompt by now, masks included: what `end` would cost a decoded text to say."""
         return len(self._recorder.board) - self._recorder.prompt_length
 

@@ -379,13 +379,13 @@ class Point:
     steps: int
     N: int
     D: int
-    found: list[Found]
+    by_prompt: list[Found]
     spans: dict[str, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     def interval(self, measure: str, seed: int) -> tuple[float, float]:
         """See `interval`; made once, for every figure is drawn again behind each new point."""
         if measure not in self.spans:
-            self.spans[measure] = interval(self.found, measure, seed)
+            self.spans[measure] = interval(self.by_prompt, measure, seed)
         return self.spans[measure]
 
 
@@ -474,7 +474,7 @@ def lines_of(points: Sequence[Point]) -> dict[str, Line]:
     """Of each size, the line of its first choices that are the target's over D."""
     of = MEASURES["same first choice"]
     return {
-        at: loglinear(along(axis, line), [of(point.found) for point in line])
+        at: loglinear(along(axis, line), [of(point.by_prompt) for point in line])
         for axis, at, line in axes(points)
         if axis == "D"
     }
@@ -486,7 +486,7 @@ def slopes(axis: str, line: Sequence[Point], p: Params) -> tuple[float, float]:
     values = []
     for _ in range(RESAMPLES):
         drawn = rng.choices(range(p.prompts), k=p.prompts)
-        values.append(loglinear(x, [of([point.found[i] for i in drawn]) for point in line]).slope)
+        values.append(loglinear(x, [of([point.by_prompt[i] for i in drawn]) for point in line]).slope)
     values.sort()
     return values[int(0.025 * RESAMPLES)], values[int(0.975 * RESAMPLES) - 1]
 
@@ -508,7 +508,7 @@ def table_of_points(points: Sequence[Point], p: Params) -> Table:
     for point in points:
         cells: list[Any] = [point.size, point.N, point.D]
         for name, of in MEASURES.items():
-            cells += [of(point.found), *point.interval(name, p.seed)]
+            cells += [of(point.by_prompt), *point.interval(name, p.seed)]
         rows.append(cells)
     note = "N without embedding and projections; D with prompts. 1 - TVD is at temperature 1, the others at 0."
     return Table("points", "What every checkpoint agrees with", columns, rows, note=note)
@@ -532,7 +532,7 @@ def table_of_laws(points: Sequence[Point], p: Params) -> Table:
     for axis, at, line in axes(points):
         if len(line) < LEAST:
             continue
-        x, y = along(axis, line), [MEASURES[p.measure](point.found) for point in line]
+        x, y = along(axis, line), [MEASURES[p.measure](point.by_prompt) for point in line]
         law, misses = loglinear(x, y), [miss(form, x, y) for form in FORMS]
         nearest = nearest_form(misses)
         rows.append([axis, at, law.slope, *slopes(axis, line, p), law.intercept, law.r2, y[-1], *misses, nearest])
@@ -544,7 +544,7 @@ def curve(points: Sequence[Point], axis: str, p: Params) -> Figure:
     """Points with intervals, and their lines."""
     series, of = list[Series](), MEASURES[p.measure]
     for _, at, line in (row for row in axes(points) if row[0] == axis):
-        x, y = along(axis, line), [of(point.found) for point in line]
+        x, y = along(axis, line), [of(point.by_prompt) for point in line]
         low, high = zip(*(point.interval(p.measure, p.seed) for point in line), strict=True)
         runs: list[Played | None] = [played(point, p) for point in line]
         series.append(Series(at, x, list(y), "measured", "points", low=list(low), high=list(high), runs=runs))
@@ -564,7 +564,7 @@ def played(point: Point, p: Params) -> Played:
 def receipt(points: Sequence[Point], p: Params) -> Receipt:
     """The line of the largest draft, at its last point, fitted without it."""
     _, at, line = axes(points)[-2]
-    x, y = along("D", line), [MEASURES[p.measure](point.found) for point in line]
+    x, y = along("D", line), [MEASURES[p.measure](point.by_prompt) for point in line]
     law = loglinear(x[:-1], y[:-1])
     given: dict[str, float | str] = {"a": law.slope, "b": law.intercept, "D": x[-1], "measured": y[-1]}
     return Receipt(f"{at}: the last point, not shown to the fit", "a · log10 D + b", given, law.at(x[-1]))
@@ -573,7 +573,7 @@ def receipt(points: Sequence[Point], p: Params) -> Receipt:
 def resolved(points: Sequence[Point], p: Params) -> str:
     """Whether neighbours of the largest draft differ by more than half an interval."""
     _, at, line = axes(points)[-2]
-    y = [MEASURES[p.measure](point.found) for point in line]
+    y = [MEASURES[p.measure](point.by_prompt) for point in line]
     step = min(abs(b - a) for a, b in pairwise(y))
     half = max((high - low) / 2 for low, high in (point.interval(p.measure, p.seed) for point in line))
     word = "are resolved" if step > half else "are not all resolved; ask for more prompts"

@@ -127,11 +127,11 @@ def _step(index: int, iteration: Turn, reading: Reading, session: Session) -> St
         model_seconds=sum(call.ended - call.began for call in iteration.calls),
         method_seconds=0.0,
         work=work,
-        commits=_commits(iteration.written, reading.shift, iteration, session.main),
+        commits=_commits(iteration.commits, reading.shift, iteration, session.main),
         tree=iteration.tree,
         spans=iteration.spans,
         branches=iteration.branches,
-        facts=iteration.told,
+        facts=iteration.recorded_facts,
         records=iteration.records,
         note=" ".join(iteration.notes),
     )

@@ -114,7 +114,7 @@ class CanvasReader:
         iteration = Turn(self._encoding, start, start + len(canvas), spans=spans(start, len(canvas)))
         n = sum(call.n for call in self._encoding)
         self._encoding = []
-        iteration.written = [
+        iteration.commits = [
             Written(start + i, token, "noise" if noise else "constraint") for i, token in enumerate(tokens)
         ]
         iteration.records = {
@@ -122,7 +122,7 @@ class CanvasReader:
             | {"after": tokens}
             | ({"noise": tokens} if noise else {})
         }
-        iteration.told = {"kv_len": float(start)}
+        iteration.recorded_facts = {"kv_len": float(start)}
         iteration.notes = [
             f"{n} tokens are encoded; after them stand {len(tokens)} "
             f"{'tokens drawn at random' if noise else 'tokens that the loop put there'}."
@@ -168,16 +168,16 @@ class CanvasReader:
         """What is known of the answer. outputs: the loop's own."""
         last, closed, remarks = self._open, list(self._closed), list(self.remarks)
         turns, board, complete = list(self.turns), list(self.text), False
-        if turns and last is not None and not last.turn.calls[-1].ended:  # one that failed
+        if turns and last is not None and not last.iteration.calls[-1].ended:  # one that failed
             turns, last = turns[:-1], None
         bound = Bound(**vars(self.bound))
         if last is not None:
             final = self._final(outputs[0] if outputs else None, len(last.before), remarks)
             board += last.before.tolist() if final is None else final
             if final is not None and last.z is not None:
-                shown = Denoised(**vars(last) | {"turn": Turn(**vars(last.turn))})
+                shown = Denoised(**vars(last) | {"iteration": Turn(**vars(last.iteration))})
                 self._finish(shown, torch.tensor(final))
-                turns[-1], complete = shown.turn, True
+                turns[-1], complete = shown.iteration, True
         elif outputs and turns:
             complete = outputs[0] in (board, board[self.prompt :])
         for denoised, seen in self._closed:

@@ -58,7 +58,7 @@ class Denoised:
     """A forward whose outcome is open. before, was: what the model read, and where a token of the model's stood, [L].
     z: its logits [L, V], as it made them; state: of the generator behind it."""
 
-    turn: Turn
+    iteration: Turn
     number: int
     step: int
     start: int
@@ -146,9 +146,9 @@ def settle(denoised: Denoised, after: Tensor, seen: Seen, bound: Bound) -> Tenso
     source = own | edited | kept & denoised.was
     _close(denoised, record, seen, f"{int(source.sum())} of {len(after)} hold tokens of the model")
     if doubt := int((kept & ~taken).sum()):
-        denoised.turn.notes.append(f"{doubt} of the tokens kept may be noise that happens to be the same.")
+        denoised.iteration.notes.append(f"{doubt} of the tokens kept may be noise that happens to be the same.")
     if doubt := int((~taken & ~kept & (after == seen.argmax)).sum()):
-        denoised.turn.notes.append(
+        denoised.iteration.notes.append(
             f"{doubt} of the tokens left as noise may be the model's: its likeliest is the same."
         )
     return source
@@ -192,7 +192,7 @@ def _bounded(denoised: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound
     what += f", {again} accepted before {'is' if again == 1 else 'are'} noise again" if again else ""
     _close(denoised, record, seen, what)
     if doubt:
-        denoised.turn.notes.append(
+        denoised.iteration.notes.append(
             f"{doubt} of the tokens left as noise may have been accepted: both draws gave the same."
         )
     return accepted
@@ -207,7 +207,9 @@ def _unknown(denoised: Denoised, after: Tensor, seen: Seen) -> Tensor:
         seen,
         f"{int(changed.sum())} of {len(after)} change",
     )
-    denoised.turn.notes.append("What was drawn could not be repeated, so accepted tokens and noise are not told apart.")
+    denoised.iteration.notes.append(
+        "What was drawn could not be repeated, so accepted tokens and noise are not told apart."
+    )
     return torch.zeros_like(denoised.was)
 
 
@@ -219,8 +221,8 @@ def finish(denoised: Denoised, final: Tensor, seen: Seen, bound: Bound, ends: It
     other = final != seen.argmax
     if bool((other & ~behind).any()) or len(set(final[other].tolist())) > 1:
         settle(denoised, final, seen, bound)
-        denoised.turn.written = [w._replace(cause=KEPT.get(w.cause, w.cause)) for w in denoised.turn.written]
-        denoised.turn.records["canvas"]["last"] = True
+        denoised.iteration.commits = [w._replace(cause=KEPT.get(w.cause, w.cause)) for w in denoised.iteration.commits]
+        denoised.iteration.records["canvas"]["last"] = True
         return False
     padded = behind & (final == final[other][0]) if bool(other.any()) else torch.zeros_like(behind)
     record = denoised.record(**seen.known(), last=True)
@@ -233,7 +235,7 @@ def accept_last(denoised: Denoised, seen: Seen, bound: Bound) -> None:
     """What the last step of a canvas accepted before its likeliest tokens were kept, which nothing showed: by the bound
     that the other steps kept to, where that says it of every position."""
     joint, tokens, noise = seen.joint, seen.drew.tokens, seen.drew.noise
-    record = denoised.turn.records["canvas"]
+    record = denoised.iteration.records["canvas"]
     if joint is None or tokens is None or noise is None or not bound.seen:
         return
     accepted, refused = joint <= bound.low, joint >= bound.high
@@ -247,17 +249,17 @@ def _write(
 ) -> None:
     """The tokens of a step with their causes. shown [L]; causes: positions by cause, `rest` for all others."""
     why = {position: name for name, those in causes.items() for position in those}
-    denoised.turn.written = []
+    denoised.iteration.commits = []
     for row in shown.nonzero()[:, 0].tolist():
         token, cause = int(after[row]), why.get(denoised.start + row, rest)
         known = seen.facts is not None and cause in ("accepted", "changed", "settled")
         p = seen.facts.of(row, token) if known and seen.facts is not None else None
-        denoised.turn.written.append(Written(denoised.start + row, token, cause, p, p))
+        denoised.iteration.commits.append(Written(denoised.start + row, token, cause, p, p))
 
 
 def _close(denoised: Denoised, record: dict[str, Any], seen: Seen, what: str) -> None:
     """Leave scores, numbers, record and sentence with the step."""
-    iteration, facts = denoised.turn, seen.facts
+    iteration, facts = denoised.iteration, seen.facts
     iteration.facts, iteration.open, iteration.records = (
         facts,
         denoised.places if facts is not None else [],
@@ -265,7 +267,7 @@ def _close(denoised: Denoised, record: dict[str, Any], seen: Seen, what: str) ->
     )
     if seen.joint is not None and seen.drew.tokens is not None:
         iteration.lanes = {"joint": (denoised.places, seen.joint)}
-    iteration.told = {name: float(record[name]) for name in ("temperature", "mean_entropy") if name in record}
+    iteration.recorded_facts = {name: float(record[name]) for name in ("temperature", "mean_entropy") if name in record}
     mean = f"; the mean entropy is {record['mean_entropy']:.3f}." if "mean_entropy" in record else "."
     iteration.notes = [what + mean]
     if facts is not None:

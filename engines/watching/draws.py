@@ -30,13 +30,13 @@ class Drew:
 class Draws:
     """The generator of a loop: the one that was told, or else the default one of the device."""
 
-    def __init__(self, told: Any = None) -> None:
-        self._told = told
+    def __init__(self, generator: Any = None) -> None:
+        self._generator = generator
         self._usual: tuple[str, ...] = LISTS[0]
 
     def state(self, device: Any) -> Tensor | None:
         """Its state now, a copy; None where a device has none that can be read."""
-        source = self._told
+        source = self._generator
         if source is None and device.type == "cpu":
             source = torch.default_generator
         elif source is None and device.type == "cuda":
@@ -69,7 +69,7 @@ class Draws:
     ) -> Drew:
         if before is None or after is None:
             return Drew()
-        device = self._told.device if self._told is not None else device
+        device = self._generator.device if self._generator is not None else device
         rng, draw = torch.Generator(device), Drew()
         rng.set_state(before)
         if TOKENS in wanted and z is not None:

@@ -40,13 +40,13 @@ class Turn:
     open: list[int] = field(default_factory=list)
     rows: dict[int, int] = field(default_factory=dict)
     unseen: tuple[int, int] | None = None
-    written: list[Written] = field(default_factory=list)
+    commits: list[Written] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     tree: Tree | None = None
     branches: list[Branch] = field(default_factory=list)
     lanes: dict[str, tuple[list[int], Any]] = field(default_factory=dict)
-    told: dict[str, float] = field(default_factory=dict)
+    recorded_facts: dict[str, float] = field(default_factory=dict)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 

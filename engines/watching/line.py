@@ -184,10 +184,10 @@ class Line:
         if cut is not None and cut < self.prompt:
             raise Unreadable(ANOTHER)
         if cut is not None:
-            fed.turn.written.append(Written(cut, -1, "withdrawn"))
+            fed.iteration.commits.append(Written(cut, -1, "withdrawn"))
             del self.text[cut:]
             new = range(max(cut, start), now + 1)
-            fed.turn.written += [Written(q, ids[q - start], fed.cause(q - new[0])) for q in new]
+            fed.iteration.commits += [Written(q, ids[q - start], fed.cause(q - new[0])) for q in new]
             self.put += new[fed.drafted + 1 :]
             self.text += ids[cut - start : root + 1] if cut >= start else []
             self._forget()
@@ -202,17 +202,17 @@ class Line:
         if -1 not in tokens:
             self._settle(fed, tokens, path)
         else:
-            fed.turn.unseen = (fed.end + 1, now + 1)
+            fed.iteration.unseen = (fed.end + 1, now + 1)
         self.text += tokens
         self._forget()
 
     @property
     def decoded(self) -> bool:
         """Whether a forward was seen to write."""
-        return any(iteration.written or iteration.unseen for iteration in self.turns)
+        return any(iteration.commits or iteration.unseen for iteration in self.turns)
 
     def _forget(self) -> None:
-        for call in self.fed.turn.calls if self.fed is not None else ():
+        for call in self.fed.iteration.calls if self.fed is not None else ():
             call.facts.clear()
         if self.fed is not None and self.fed.facts is not None:
             self.fed.facts.forget()
@@ -240,7 +240,7 @@ class Line:
 
     def _settle(self, fed: Fed, tokens: list[int], path: list[int] | None) -> None:
         """Write down what a forward gained. path: the rows accepted, as many as tokens or one fewer."""
-        iteration, rows = fed.turn, [fed.root, *(path or [])]
+        iteration, rows = fed.iteration, [fed.root, *(path or [])]
         given = fed.unlikely(tokens, path, self.wrote)
         if fed.start == 0 and len(self.turns) > 1 and path is not None:
             self.refused |= len(path) < min(fed.drafted, len(tokens))
@@ -260,7 +260,7 @@ class Line:
             elif not fed.drafted and p:
                 self.wrote.append(math.log(p))
             p = None if self.guided or cause == "constraint" else p
-            iteration.written.append(Written(fed.end + 1 + i, token, cause, p, p))
+            iteration.commits.append(Written(fed.end + 1 + i, token, cause, p, p))
             if known:
                 iteration.rows[fed.end + 1 + i] = rows[i]
         iteration.facts = fed.facts
@@ -283,7 +283,7 @@ class Line:
             board = board[: board.index(-1)]
             remarks.append("Which drafts were kept could not be seen in the cache and no output says it.")
             for iteration in self.turns:
-                iteration.written = [commit for commit in iteration.written if commit.position < len(board)]
+                iteration.commits = [commit for commit in iteration.commits if commit.position < len(board)]
         return Reading(self.turns, board, self.prompt, "", None, True, remarks, complete)
 
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
@@ -306,7 +306,7 @@ class Line:
             return False
         self._fill(final)
         if len(final) < len(self.text):
-            fed.turn.written.append(Written(len(final), -1, "withdrawn"))
+            fed.iteration.commits.append(Written(len(final), -1, "withdrawn"))
             self.text = final
             return True
         tokens = final[len(self.text) :]
@@ -315,16 +315,19 @@ class Line:
         self._settle(fed, tokens[:steps], path)
         if rest := tokens[steps:]:
             at = len(self.text) + steps
-            fed.turn.written += [Written(at + i, token, "constraint") for i, token in enumerate(rest)]
-            fed.turn.notes = [*fed.turn.notes, f"The last {len(rest)} tokens of the output were seen in no call."]
+            fed.iteration.commits += [Written(at + i, token, "constraint") for i, token in enumerate(rest)]
+            fed.iteration.notes = [
+                *fed.iteration.notes,
+                f"The last {len(rest)} tokens of the output were seen in no call.",
+            ]
         self.text = final
         return True
 
     def _fill(self, final: list[int]) -> None:
         """Tokens that were not seen when they were kept, from the loop's own output; without probabilities."""
         for iteration in self.turns:
-            if iteration.written or iteration.unseen is None:
+            if iteration.commits or iteration.unseen is None:
                 continue
             first, last = iteration.unseen
-            iteration.written = [Written(q, final[q], "written") for q in range(first, min(last, len(final)))]
+            iteration.commits = [Written(q, final[q], "written") for q in range(first, min(last, len(final)))]
         self.text = [final[q] if token < 0 and q < len(final) else token for q, token in enumerate(self.text)]

@@ -165,7 +165,7 @@ class Lockstep:
             token = after.tokens[b] if after else final[end + k] if final and len(final) > end + k else None
             if token is not None:
                 p = (after.p[b] if after.p else None) if after else level.facts.of(b, token) if level.facts else None
-                iteration.written = [Written(end + k, token, "written", p, p)]
+                iteration.commits = [Written(end + k, token, "written", p, p)]
                 iteration.facts, iteration.rows = level.facts, {end + k: b}
                 text.append(token)
             turns.append(iteration)
@@ -175,12 +175,12 @@ class Lockstep:
         elif final is None:
             remarks.append(NO_OUTPUT)
         if complete and final is not None and len(final) < len(text):
-            turns[-1].written.append(Written(len(final), -1, "withdrawn"))
+            turns[-1].commits.append(Written(len(final), -1, "withdrawn"))
             text = final
         if unseen and final is not None and not complete:  # so rows did take each other's place
             text = list(prompt)
             for iteration in turns:
-                iteration.written, iteration.facts = [], None
+                iteration.commits, iteration.facts = [], None
         elif unseen:
             remarks.append("The cache cannot be seen, so it is taken that every row goes on with its own text.")
         return Reading(turns, text, len(prompt), "", None, True, remarks, complete, b, self.batch)
@@ -255,7 +255,7 @@ class Beams:
             p = level.facts.likely(row, final[k]) if p is None else p
             p = self._later(k, final) if p is None and k + 1 < len(self.levels) else p
             iteration.facts, iteration.rows = level.facts, {start + k: row}
-        iteration.written = [Written(start + k, final[k], "chosen", p, p)]
+        iteration.commits = [Written(start + k, final[k], "chosen", p, p)]
         return iteration
 
     def _later(self, k: int, final: list[int]) -> float | None:

@@ -115,7 +115,7 @@ class Board:
             start = self._start(part, call)
             given = self._write(part, start) if start is not None else []
             self.turns.append(self._turn(call, part, start))
-            self.turns[-1].written += given
+            self.turns[-1].commits += given
         except Unreadable as error:
             self.fault = str(error)
 
@@ -225,7 +225,7 @@ class Board:
             if self.guided:  # the rows are mixed before they decide
                 p = before = None
             outside += iteration.start is not None and not iteration.start <= position < iteration.end
-            iteration.written.append(Written(position, token, cause, p, before))
+            iteration.commits.append(Written(position, token, cause, p, before))
         if outside:
             iteration.notes.append(
                 f"{outside} of these positions were not fed in this call; they may have been written in an earlier one."
@@ -247,7 +247,7 @@ class Board:
             iteration.notes.append(f"{len(part)} of {length} positions are fed, the others are old.")
         if not self.turns:
             given = np.flatnonzero(part != self.reader.mask_id).tolist() if iteration.open else []
-            iteration.written = [Written(p, int(part[p]), "constraint") for p in given if p >= self.prompt]
+            iteration.commits = [Written(p, int(part[p]), "constraint") for p in given if p >= self.prompt]
         return iteration
 
     def hear(self, call: Call, logits: Tensor) -> None:

@@ -32,7 +32,7 @@ class Fed:
     parents: of its rows, or None where they cannot be seen. kept: the rows that the next cache held of it. greedy:
     whether each row behind the root is what the row above it would write. places: of its rows, by position ids."""
 
-    turn: Turn
+    iteration: Turn
     ids: list[int]
     start: int
     root: int
@@ -136,7 +136,7 @@ def unguess(line: Line, ids: list[int]) -> None:
         return
     if known < len(ids) and ids[known] != line.text[known]:
         before = line.turns[-2]
-        before.written = [commit for commit in before.written if commit.position != known]
+        before.commits = [commit for commit in before.commits if commit.position != known]
         del line.text[known]
         fed.root -= 1
 
@@ -167,10 +167,10 @@ def put_in(line: Line) -> None:
         if line.refused and not surely:
             continue
         iteration, before = line.turns[index], line.turns[index - 1]
-        put = {commit.position: commit.token for commit in iteration.written if commit.cause == "accepted"}
-        before.written += [Written(position, token, "constraint") for position, token in put.items()]
-        iteration.written = [
-            commit._replace(cause="written") for commit in iteration.written if commit.position not in put
+        put = {commit.position: commit.token for commit in iteration.commits if commit.cause == "accepted"}
+        before.commits += [Written(position, token, "constraint") for position, token in put.items()]
+        iteration.commits = [
+            commit._replace(cause="written") for commit in iteration.commits if commit.position not in put
         ]
         iteration.rows = {position: row for position, row in iteration.rows.items() if position not in put}
         iteration.tree = None

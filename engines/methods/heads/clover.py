@@ -80,7 +80,7 @@ class Control:
             self.a, self.unread = (states if block else self.unread.float())[-1], None
         if not depths or self.a is None:
             return []
-        x = torch.cat([self.net.said(self.a[None], i) for i in range(depths)])
+        x = torch.cat([self.net.predicted(self.a[None], i) for i in range(depths)])
         return template.rankings_of(
             self.model.unembed(x, self.vocabulary, normed=True, predicts=position), self.vocabulary
         )
@@ -180,7 +180,7 @@ def regressive_tree(
         M, look = drafter.onward(M[:, -1:] if last_only else M, model.embed([draft.tokens[row] for row in rows]))
         memory.update(zip(rows, M, strict=True))
         looks.append(look.mean((0, 1)))  # [m + 1]: the states, then the guess
-        z = model.unembed(drafter.said(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
+        z = model.unembed(drafter.predicted(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
         return template.rankings_of(z, vocabulary)
 
     return *template.by_depth(paths, parents, ids[-1], ranked), shares(looks)

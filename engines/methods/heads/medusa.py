@@ -69,7 +69,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             known = [path for path in paths if len(path) <= deepest]
             ranked = template.rankings_of(heads.guess(h, len(ids), len(a)), heads.vocabulary)  # [K]
             draft = template.laid(known, ids[-1], ranked, "head")
-        iteration = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=rule)
+        iteration = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), rule=rule)
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
             **iteration.groups(template.ranks_of(known)),

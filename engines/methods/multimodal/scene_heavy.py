@@ -59,7 +59,7 @@ class Heavy:
     boxes: int
     start: int
     views: int = 0
-    found: dict[int, dict[tuple[int, ...], float]] = field(
+    texts: dict[int, dict[tuple[int, ...], float]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )
 
@@ -69,7 +69,7 @@ class Heavy:
         pictures = torch.stack([scenes.crop(self.pixels, self.regions[i], angle, scale) for i, scale in at])
         for (i, _), texts in zip(at, beam_search(model, pictures, BEAMS, self.start), strict=True):
             for ids, log in texts.items():
-                self.found[i][ids] += float(torch.tensor(log).exp())
+                self.texts[i][ids] += float(torch.tensor(log).exp())
         self.views += len(SCALES)
         return len(at)
 
@@ -77,14 +77,14 @@ class Heavy:
         """(ids of the text that the views of one region agree on most, its mean probability there, the region): of a
         box where one holds a text, else of a window."""
         some = [
-            (i < self.boxes, total, ids, i) for i, texts in self.found.items() for ids, total in texts.items() if ids
+            (i < self.boxes, total, ids, i) for i, texts in self.texts.items() for ids, total in texts.items() if ids
         ]
         _, total, ids, i = max(some, key=lambda vote: vote[:2], default=(False, 0.0, (), 0))
         return ids, total / max(1, self.views), i
 
     def forget(self, forbidden: Mapping[int, Collection[int]], end: int) -> None:
         """Drop the texts that have a token where a person forbids it; what is read from now on has none."""
-        for texts in self.found.values():
+        for texts in self.texts.values():
             for ids in list(texts):
                 if any(token in forbidden.get(self.start + i, ()) for i, token in enumerate((*ids, end))):
                     del texts[ids]
@@ -93,7 +93,7 @@ class Heavy:
         """The best text of every region, for the record."""
         chosen = self.best()
         listed = list[scenes.Reading]()
-        for i, texts in sorted(self.found.items()):
+        for i, texts in sorted(self.texts.items()):
             ids, total = max(texts.items(), key=lambda item: item[1], default=((), 0.0))
             name = f"box {i + 1}" if i < self.boxes else f"window {i - self.boxes + 1}"
             listed.append(

@@ -173,11 +173,11 @@ class Target:
         rng: Generator,
         *,
         hidden: Sequence[int] = (),
-        walk: Callable[..., Verdict] = verify,
+        rule: Callable[..., Verdict] = verify,
     ) -> Turn:
-        """Read the tree, walk it and keep what was accepted. walk: another rule than the exact one."""
+        """Read the tree, walk it and keep what was accepted. rule: another than the exact one."""
         rows = self.read(ids, draft, hidden)
-        return self.keep(rows, walk(rows.z, draft, self.p.temperature, rng, self.model.eos_ids))
+        return self.keep(rows, rule(rows.z, draft, self.p.temperature, rng, self.model.eos_ids))
 
     def judge(
         self, ids: list[int], draft: Draft, logits: Tensor, rng: Generator, at: Sequence[int] | None = None

@@ -97,21 +97,21 @@ def source_of(tokenizer: Tokenizer, prompt: list[int], after: str) -> Source:
     frames = [tokenizer.encode_prompt(text) for text in ("0", "1")]  # what they share is the chat format's beginning
     same = [len({*column}) == 1 for column in zip(prompt, *frames, strict=False)]
     begin = same.index(False) if False in same else len(same)
-    turn = prompt[begin:]
-    special = (i for i, token in enumerate(turn) if tokenizer.piece(token).kind == "special")
-    turn = turn[: next(special, len(turn))]
-    text = tokenizer.decode(turn)
+    message = prompt[begin:]
+    special = (i for i, token in enumerate(message) if tokenizer.piece(token).kind == "special")
+    message = message[: next(special, len(message))]
+    text = tokenizer.decode(message)
     text = (text.partition(after)[2] if after and after in text else text).strip()
     if not text:
         behind = f"there is no text after '{after}' in the prompt" if after else "the prompt holds no text"
         raise UserError(f"{behind}, so there is no source to copy from; write the text that is to be edited there.")
     spaced = tokenizer.decode(frames[0]).startswith(" ")  # a chat format that sets a space before a text
     x = tokenizer.encode(f" {text}" if spaced else text)
-    while turn and not tokenizer.decode(turn[-1:]).strip():  # white space at the end, which the source lacks
-        turn.pop()
-    alike = next((i for i, (a, b) in enumerate(zip(x[::-1], turn[::-1], strict=False)) if a != b), len(x))
-    alike = min(alike, len(turn))
-    return Source(x, begin + len(turn) - len(x), len(x) - alike)
+    while message and not tokenizer.decode(message[-1:]).strip():  # white space at the end, which the source lacks
+        message.pop()
+    alike = next((i for i, (a, b) in enumerate(zip(x[::-1], message[::-1], strict=False)) if a != b), len(x))
+    alike = min(alike, len(message))
+    return Source(x, begin + len(message) - len(x), len(x) - alike)
 
 
 def occurrences(x: list[int], longest: int) -> Index:

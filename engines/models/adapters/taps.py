@@ -115,7 +115,7 @@ def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], Non
     def hand_out(_module: nn.Module, _given: Any, out: Tensor) -> None:
         read = reads.pop()
         if memory:
-            at, dense = read.found, out.reshape(read.output.shape) - read.output
+            at, dense = read.hits, out.reshape(read.output.shape) - read.output
             keys = (number, at.rows, at.columns, at.crossings)
             memory(SlotsRead(*keys, read.slots, at.scores, read.pre_scores, read.output, dense))
 

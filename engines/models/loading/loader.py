@@ -80,8 +80,8 @@ def load_folder(
     config, ends = network.config.get_text_config(), eos_ids(network, core, options.get("eos_id"))
     check_ends(name, how, core, ends, config.vocab_size)
     masks = {*how.kinds} & {*OPTION_KINDS["mask_id"]}
-    said = (options.get("mask_id"), how.mask_id, getattr(core, "mask_token_id", None))
-    mask_id = mask_of(name, said, added(core)) if masks else None
+    given = (options.get("mask_id"), how.mask_id, getattr(core, "mask_token_id", None))
+    mask_id = mask_of(name, given, added(core)) if masks else None
     tokenizer = wrap(core, config, ends, mask_id, how)
     record = _record(folder, name, how.kind, network, digest, licence, revision, tokenizer_folder(folder))
     record.options = _told(options)

@@ -41,7 +41,7 @@ class ChimeraDrafter(nn.Module):
         y = self.inputs(e, window) @ self.G.T
         return y + nn.functional.silu(y @ self.U.T + self.c)
 
-    def said(self, h: Tensor, f: Tensor, i: int) -> Tensor:
+    def predicted(self, h: Tensor, f: Tensor, i: int) -> Tensor:
         """What head i makes of the last true states h [n, d] and the encoder's f [n, d]."""
         return torch.cat([h.float(), f], -1) @ self.A[i].T
 

@@ -41,7 +41,7 @@ class CloverDrafter(nn.Module):
         s = M[:, -1] @ self.A.T + y @ self.T.T + u
         return torch.cat([M, s[:, None]], 1), look[:, :, 0]
 
-    def said(self, s: Tensor, i: int) -> Tensor:
+    def predicted(self, s: Tensor, i: int) -> Tensor:
         """What the head of depth i (from 0) makes of states s [n, d], on the scale of the model's last norm."""
         return s + nn.functional.silu(s @ self.R[i].T + self.b[i])
 
@@ -60,7 +60,7 @@ class BlockHeads(nn.Module):
         """As `CloverDrafter`, but the state stays as it is, and nobody looks at anything."""
         return torch.cat([M, M[:, -1:]], 1), M.new_zeros(len(M), 1, M.shape[1] + 1)
 
-    def said(self, s: Tensor, i: int) -> Tensor:
+    def predicted(self, s: Tensor, i: int) -> Tensor:
         """As `CloverDrafter`."""
         return s @ self.P[i].T + nn.functional.silu(s @ self.R[i].T + self.b[i])
 

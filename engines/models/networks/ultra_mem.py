@@ -63,7 +63,7 @@ class Reading(NamedTuple):
     """What a memory layer read for n rows: what was found, slots [n, m] of the pool, pre-scores [n, m] and its output
     [n, d]."""
 
-    found: Found
+    hits: Found
     slots: Tensor
     pre_scores: Tensor
     output: Tensor

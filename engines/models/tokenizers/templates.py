@@ -16,8 +16,8 @@ def rendered(template: str, text: str, given: Mapping[str, Any]) -> str:
     """What a chat template makes of a user's turn, up to where the answer begins. given: what it is told beside the
     turn, as JSON has it. Raises UserError where it refuses the turn or does not come to an end."""
     usual = {"add_generation_prompt": True, "tools": None, "documents": None}
-    turn = {"role": "user", "content": text}
-    question = {"template": template, "messages": [turn], "given": {**usual, **given}}
+    message = {"role": "user", "content": text}
+    question = {"template": template, "messages": [message], "given": {**usual, **given}}
     try:
         answer = _process().ask(question, SECONDS)
     except Late:

@@ -62,10 +62,10 @@ def piece_of(token: int, raw: bytes) -> Piece:
 class HFTokenizer(WordTokenizer):
     """A transformers fast tokenizer behind `Tokenizer`."""
 
-    def __init__(self, tokenizer: Any, told: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """told: what its chat template is given beside the turn."""
+    def __init__(self, tokenizer: Any, given: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """given: what its chat template is given beside the turn."""
         super().__init__()
-        self.tokenizer, self._told = tokenizer, told
+        self.tokenizer, self._given = tokenizer, given
         tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True  # we refuse it
         self.size = len(tokenizer)
         self.chat = bool(tokenizer.chat_template)
@@ -79,7 +79,7 @@ class HFTokenizer(WordTokenizer):
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
         chat template."""
         if self.chat:
-            given = {**self.tokenizer.special_tokens_map, **self._told}
+            given = {**self.tokenizer.special_tokens_map, **self._given}
             return self.encode(rendered(self.tokenizer.get_chat_template(), text, given))
         return list(self.tokenizer(text)["input_ids"])
 

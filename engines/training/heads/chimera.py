@@ -88,7 +88,7 @@ class ChimeraTraining(DraftTraining):
             mine = net.layer.seen(g, at)
             now = [torch.cat([*have, one], 1) for have, one in zip((keys, values), mine, strict=True)]
             f = net.layer(g, at, *now, torch.cat([*sees, own], 1))
-            found.append((net.said(batch.h[rows[ok]], f[ok], i), f[ok], rows[ok]))
+            found.append((net.predicted(batch.h[rows[ok]], f[ok], i), f[ok], rows[ok]))
             if sees_drafts:
                 for have, one in zip((keys, values), net.layer.seen(f, at), strict=True):
                     have.append(one)

@@ -79,7 +79,7 @@ class CloverTraining(DraftTraining):
             left = batch.left[rows] > i + 1
             rows, M = rows[left], M[left]
             M, _ = net.onward(M, self.E[batch.tokens[rows + 1 + i]])
-            found.append((net.said(M[:, -1], i), rows))
+            found.append((net.predicted(M[:, -1], i), rows))
         return found
 
     def loss(self, batch: list[Text]) -> Loss:

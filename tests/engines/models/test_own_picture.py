@@ -51,7 +51,7 @@ def test_a_block_by_hand_and_a_picture_that_the_model_sees_whole():
     model = load_model("tiny-vlm")
     ids = model.tokenizer.encode_prompt(SCENE)
     seen = model.pictured(ids)
-    assert (seen.pixels.numpy() == SCENES.pixels(SCENES.cut(drawn(held_out(12))))).all() and seen.said == ""
+    assert (seen.pixels.numpy() == SCENES.pixels(SCENES.cut(drawn(held_out(12))))).all() and seen.sentence == ""
     assert model.tokenizer.encode_prompt(f"Form: {SCENE}")[-1] == model.tokenizer.ids["form"]
     refuses(UserError, "feed the whole picture at once", model.extend, ids[:20], model.new_cache(20))
     found = engines.next_logits(model, ids, [10, 11])

@@ -79,7 +79,7 @@ class Now(NamedTuple):
     """A step of the run's decoder: the text before it, its forward, and whether its G came from a cache."""
 
     ids: Sequence[int]
-    found: Deduced
+    forward: Deduced
     source: str
     held: bool
 
@@ -93,7 +93,7 @@ class Beside:
         self.model, self.run = model, run
         self.own, self.other, self.ids, self.told = Maps("target"), Maps("reference"), list(ids), len(ids)
         self.now: Now | None = None
-        self.found: Deduced | None = None
+        self.forward: Deduced | None = None
         self.said: list[Operator] = []
 
     def follow(self, ids: Sequence[int]) -> None:
@@ -104,17 +104,17 @@ class Beside:
         """One step of both, of the other only where it is wanted and has not ended: the largest change of G in a layer
         since the step before, and the largest difference of the logits while both texts are the same; and `more`."""
         assert self.now is not None
-        own = self.own.step(self.now.found.G_LM, self.now.source, self.now.held)
+        own = self.own.step(self.now.forward.G_LM, self.now.source, self.now.held)
         facts, self.said = {"G_change": max(own.change, default=0.0), **more}, [own]
         ended = len(self.ids) > self.run.prompt_length and self.ids[-1] in self.model.eos_ids
-        self.found = self.model.beside(self.ids) if compared and not ended else None
-        if self.found is not None:
-            other = self.other.step(self.found.G_LM, "own", False)
+        self.forward = self.model.beside(self.ids) if compared and not ended else None
+        if self.forward is not None:
+            other = self.other.step(self.forward.G_LM, "own", False)
             if self.ids == self.now.ids:
-                known = self.found.logits.isfinite() & self.now.found.logits.isfinite()
-                other.difference = float((self.found.logits - self.now.found.logits)[known].abs().max())
+                known = self.forward.logits.isfinite() & self.now.forward.logits.isfinite()
+                other.difference = float((self.forward.logits - self.now.forward.logits)[known].abs().max())
                 facts["logit_difference"] = other.difference
-            self.ids = [*self.ids, int(self.found.logits[0].argmax())]
+            self.ids = [*self.ids, int(self.forward.logits[0].argmax())]
             other.tokens, other.at, self.told = self.ids[self.told :], self.told, len(self.ids)
             self.said.append(other)
             facts["G_change_no_cache"] = max(other.change, default=0.0)
@@ -127,15 +127,15 @@ class Beside:
     def intervals(self) -> list[Interval]:
         """The times of both forwards, and in each the part in which G was made."""
         assert self.now is not None
-        return [*self._timed("target", self.now.found), *self._timed("reference", self.found)]
+        return [*self._timed("target", self.now.forward), *self._timed("reference", self.forward)]
 
-    def _timed(self, lane: str, deduced: Deduced | None) -> list[Interval]:
+    def _timed(self, track: str, deduced: Deduced | None) -> list[Interval]:
         if deduced is None:
             return []
-        about, end = {"part_of": lane}, deduced.began + deduced.operator_seconds
-        made = self.run.interval(f"{lane}: G", deduced.began, end, "G of all layers", about, "G")
+        about, end = {"part_of": track}, deduced.began + deduced.operator_seconds
+        made = self.run.interval(f"{track}: G", deduced.began, end, "G of all layers", about, "G")
         return [
-            *self.run.interval(lane, deduced.began, deduced.ended, "forward", kind="forward"),
+            *self.run.interval(track, deduced.began, deduced.ended, "forward", kind="forward"),
             *(made if deduced.operator_seconds else []),
         ]
 

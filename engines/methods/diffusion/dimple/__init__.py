@@ -147,7 +147,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             causes = [cause] * len(best)
             facts |= {"target_time": s, "due": k}
         x[masks[best]] = x0[best]
-        lane = {"topk_margin": "margin", "entropy": "neg_entropy"}.get(p.alg) or (
+        ranking = {"topk_margin": "margin", "entropy": "neg_entropy"}.get(p.alg) or (
             "confidence" if p.use_original_confidence else "filtered"
         )
         fresh, tokens = run.steps == 0, x0[best].tolist()
@@ -160,9 +160,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             scores=lambda: {
                 "confidence": (masks, conf),
                 "filtered": (masks, token_probability(q, x0, torch.float32)),
-                lane: (masks, order),
+                ranking: (masks, order),
             },
-            thresholds={lane: theta} if theta > 0 else {},
+            thresholds={ranking: theta} if theta > 0 else {},
             candidates=lambda: (masks, z),
             spans=[Span("block", P, P + G), *distributions.spans, *pinned],
             choice=Decision(MODES, mode, "highest score", float(order.max()), theta) if theta > 0 else None,

@@ -57,7 +57,7 @@ class Drafter:
                 self.looks = encoder.looks(g, rows, draft.parents, 0)[0][: self.past.length]
             f = encoder.foresee(g, rows, draft.parents, i)
             self.foreseen |= dict(zip(rows, f, strict=True))
-            x = self.net.said(self.h.expand(len(rows), -1), f, i)
+            x = self.net.predicted(self.h.expand(len(rows), -1), f, i)
             z = self.model.unembed(x, self.vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
             return rankings_of(z, self.vocabulary)
 
@@ -160,7 +160,7 @@ def _reading(drafter: Drafter, model: Any, iteration: Turn, rows: list[int], win
             at = [*range(T), *(range(T, T + i) if drafter.p.sees_drafts else ()), T + i]
             attention[rows.index(row), at] = looks.cpu()
         f = encoder.foresee(g, level, draft.parents, i)
-        x = net.said(drafter.last.expand(len(level), -1), f, i)
+        x = net.predicted(drafter.last.expand(len(level), -1), f, i)
         z = model.unembed(x, drafter.vocabulary, normed=True, predicts=[len(ids) + i] * len(level))
         rankings |= zip(level, rankings_of(z, drafter.vocabulary), strict=True)
     return Reading([rankings[row].rounded(SHOWN) for row in rows], pack(attention.numpy(), 0, 1))

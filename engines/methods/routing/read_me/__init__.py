@@ -158,22 +158,22 @@ class Shelves:
             last = dict[int, Interval]()
             for i, expert in enumerate(queued, base):
                 out = cache.ask(expert, queued[i - base + 1 :])
-                for slot, loaded in enumerate(cache.slots):
+                for place, loaded in enumerate(cache.slots):
                     came = loaded == expert and out != HIT
-                    if slot in last and not came:
-                        last[slot].end = i + 1
+                    if place in last and not came:
+                        last[place].end = i + 1
                         continue
                     how = f": miss, evicts {names[out]}" if out >= 0 else ": miss"
                     label = names[loaded] + (how if came else "")
                     about: dict[str, bool | int | float | str] = {
                         "rule": rule,
-                        "slot": slot + 1,
+                        "slot": place + 1,
                         "expert": names[loaded],
                     }
                     about |= {"miss": True} if came else {}
                     about |= {"out": names[out]} if came and out >= 0 else {}
-                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens", about, "slot")
-                    intervals.append(last[slot])
+                    last[place] = Interval(f"{rule}: {place + 1}", i, i + 1, label, True, "tokens", about, "slot")
+                    intervals.append(last[place])
         self.asked += queued
         return intervals
 

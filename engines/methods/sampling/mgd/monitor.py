@@ -61,14 +61,14 @@ class Completions(Record):
 @dataclass(frozen=True)
 class State:
     """Where a text stands. kind: idle, asked (in this step), open (a name is begun), astray (it is none of the
-    analyser's) or unknown (asked, and it does not know). C: name -> what is left of it. written: what stands of the
+    analyser's) or unknown (asked, and it does not know). C: name -> what is left of it. prefix: what stands of the
     name. allowed: the tokens that can go on with one; in a call, those that keep to its signature, and C are the
     parameters that are free. answer: the analyser's. place: what it is about, a dot, an import or a call; asked: the
     answers of this step."""
 
     kind: str
     C: Mapping[str, str]
-    written: str
+    prefix: str
     allowed: list[int]
     answer: Answer | None = None
     place: str = "dot"
@@ -82,7 +82,7 @@ class State:
         """The name that a token of this text (None: of no text) ends, and whether the analyser has it; ("", None) where
         it ends none."""
         more = NAME.match(text or "")
-        name = self.written + (more[0] if more else "")
+        name = self.prefix + (more[0] if more else "")
         judged = self.place != "call" and self.answer and self.answer.names
         if not judged or not name or (more and more[0] == text):
             return "", None
@@ -114,7 +114,7 @@ class State:
             names=shown,
             details=[details[name] for name in shown],
             total=len(self.C),
-            written=self.written,
+            written=self.prefix,
             allowed=len(self.allowed),
             mass=round(self.mass(chances), 9) if self.allowed else None,
             refused=refused,
@@ -199,17 +199,17 @@ class Monitor:
             return State("idle", {}, "", [], place="dot" if watches == "members" else "")
         asked = (place, target.before) not in self.answers
         answer = self._ask(place, target.before)
-        names = [] if answer is None else self._open_to(answer.names, target.written)
+        names = [] if answer is None else self._open_to(answer.names, target.prefix)
         if answer is None or not (asked or names):
             return State("idle", {}, "", [])
         if answer.names and not names:
             answer = replace(answer, why="all that exists there begins with two underscores")
-        C = rests(names, target.written)
+        C = rests(names, target.prefix)
         allowed = self.trie.allowed(space + rest for space in target.spaces for rest in C.values())
         if allowed:
             allowed = sorted({*allowed, *self.trie.unspaced}) if target.soft else allowed
-            return State("asked" if asked else "open", C, target.written, allowed, answer, place)
-        return State("astray" if names and not C else "unknown", {}, target.written, [], answer, place)
+            return State("asked" if asked else "open", C, target.prefix, allowed, answer, place)
+        return State("astray" if names and not C else "unknown", {}, target.prefix, [], answer, place)
 
     def _open_to(self, names: Iterable[str], prefix: str) -> list[str]:
         """Names with two leading underscores only on request, or where one underscore is written."""

@@ -23,11 +23,11 @@ IMPORT = re.compile(
 
 @dataclass(frozen=True)
 class Importing:
-    """A name that is imported, where a text ends. before: the text up to it, as it is asked about; written: what stands
+    """A name that is imported, where a text ends. before: the text up to it, as it is asked about; prefix: what stands
     of it; spaces: what may stand before it; soft: the keyword itself may still become another word."""
 
     before: str
-    written: str
+    prefix: str
     spaces: tuple[str, ...] = ("",)
     soft: bool = False
 

@@ -112,7 +112,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             else drafter.chain(ids, length, run.rng)
         )
         look = verify_and_judge(target, ids, draft, w, b, p, run.rng, more=person and len(typed) > length)
-        iteration = look.turn
+        iteration = look.iteration
         drafter.settle(iteration.verdict.path if not person else [0])
         typed = typed[max(1, len(iteration.gained)) :]
         alone = look.alone()
@@ -133,7 +133,7 @@ class Look:
     """A judged round. score [gamma]: what the judge says; plain [gamma]: whether the standard test accepts, u and
     ratio [gamma] with which number and chance; standard: how many tokens it alone would have kept."""
 
-    turn: Turn
+    iteration: Turn
     score: list[float]
     plain: list[bool]
     u: list[float | None]
@@ -146,13 +146,13 @@ class Look:
 
     def alone(self) -> list[int]:
         """The kept tokens that only the judge accepts."""
-        return [i for i in range(self.turn.accepted) if not self.plain[i]]
+        return [i for i in range(self.iteration.accepted) if not self.plain[i]]
 
     def groups(self, author: str) -> dict[str, Any]:
         """The groups of the record: the judge's lane for all that was drafted, by `author`, and the draft with both
         tests of every row, looked at or not."""
-        start = len(self.turn.before)
-        usual = self.turn.groups(
+        start = len(self.iteration.before)
+        usual = self.iteration.groups(
             causes=dict.fromkeys(self.alone(), "judged"),
             authors=dict.fromkeys(("accepted", "judged"), author),
             lanes=lambda: {"judge": (range(start, start + len(self.score)), self.score)},
@@ -170,7 +170,7 @@ class Look:
         """Which test let the round's last decided token stand, or refused it."""
         if not self.score:
             return None
-        row = min(self.turn.accepted, len(self.score) - 1)
+        row = min(self.iteration.accepted, len(self.score) - 1)
         chosen = tested(self.plain[row], self.score[row] > delta)
         return Decision(["both", "standard", "judge", "none"], chosen, "judge", self.score[row], delta, "probability")
 
@@ -214,7 +214,7 @@ def verify_and_judge(
 
 def note(look: Look, alone: int, person: bool) -> str:
     """One sentence on the round."""
-    iteration = look.turn
+    iteration = look.iteration
     if not look.score:
         return "Nothing was drafted; one token from the target."
     tokens = many(len(look.score), f"{'typed' if person else 'drafted'} token")

@@ -72,7 +72,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         T = p.temperature or 1.0  # of the distributions that the transfer compares
         draft, q = chain(drafter, short.text(ids), min(p.gamma, target.room(ids)), p, run.rng)
         look = Look(p.eta, p.alpha, T, q)
-        iteration = target.verify(ids, draft, run.rng, walk=look.walk)
+        iteration = target.verify(ids, draft, run.rng, rule=look.verdict)
         drafter.settle(iteration.verdict.path)
         edit = yield run.step(
             **groups(iteration, look, p),

@@ -68,7 +68,7 @@ class Look:
         """The transfer behind a row, of the target's logits z [n, V]."""
         return Transfer.of(z[row].double() / self.T, self.q[row].to(z.device), self.eta, self.alpha)
 
-    def walk(self, z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int]) -> Verdict:
+    def verdict(self, z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int]) -> Verdict:
         """Test the draft left to right; the token behind it is the target's, or at a refusal the residual's."""
         tests: list[Test] = []
         for row in range(len(self.q)):

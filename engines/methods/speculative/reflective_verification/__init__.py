@@ -79,7 +79,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         first = int(torch.randint(drafter.vocab_size, (), generator=run.rng)) if poisoned else None
         draft = drafter.chain(ids, min(p.gamma, target.room(ids)), run.rng, first)
         look = verify_twice(target, ids, draft, r, p, run.rng)
-        iteration = look.turn
+        iteration = look.iteration
         drafter.settle(iteration.verdict.path)
         rescued, lost = look.changed(p.temperature)
         facts = iteration.facts(
@@ -133,7 +133,7 @@ def verify_twice(target: Target, ids: list[int], draft: Draft, r: list[int], p: 
 
 def note(look: Look, facts: dict[str, float]) -> str:
     """One sentence on the round."""
-    parts = [look.turn.note()[:-1]]
+    parts = [look.iteration.note()[:-1]]
     if look.extra:
         parts.append(f"{look.extra} more rows read for the second opinion")
     if facts["rescued"]:

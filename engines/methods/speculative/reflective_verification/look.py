@@ -61,7 +61,7 @@ class Look:
     """A verified round with both opinions: z0 and zr [gamma + 1, V] (zr is z0 where no second copy was read), rows:
     those read of each part, as `Reflection` names them."""
 
-    turn: Turn
+    iteration: Turn
     z0: Tensor
     zr: Tensor
     rows: tuple[int, int, int, int, int]
@@ -73,10 +73,10 @@ class Look:
 
     def changed(self, temperature: float) -> tuple[list[int], list[int]]:
         """Rows that the mixture kept and z0 alone refuses, and the other way round, with the same uniform."""
-        draft = self.turn.draft
+        draft = self.iteration.draft
         rescued: list[int] = []
         lost: list[int] = []
-        for test in self.turn.verdict.tests:
+        for test in self.iteration.verdict.tests:
             row, token = draft.parents[test.row], draft.tokens[test.row]
             q = draft.distributions.get(row)
             if temperature == 0:
@@ -92,15 +92,15 @@ class Look:
 
     def lanes(self) -> dict[str, Any]:
         """The chance of each token gained under either opinion."""
-        before, gained = len(self.turn.before), self.turn.gained
-        rows, tokens = self.turn.verdict.path[: len(gained)], torch.tensor(gained, device=self.z0.device)
+        before, gained = len(self.iteration.before), self.iteration.gained
+        rows, tokens = self.iteration.verdict.path[: len(gained)], torch.tensor(gained, device=self.z0.device)
         opinions = {"own": self.z0, "reflected": self.zr} if self.extra else {"own": self.z0}
         at = range(before, before + len(gained))
         return {name: (at, token_probability(z[rows], tokens)) for name, z in opinions.items()}
 
     def record(self, p: Params) -> Reflection:
         """What both opinions say of each drafted token."""
-        drafted = torch.tensor(self.turn.draft.tokens[1:], dtype=torch.long, device=self.z0.device)
+        drafted = torch.tensor(self.iteration.draft.tokens[1:], dtype=torch.long, device=self.z0.device)
         z0, zr = self.z0[:-1], self.zr[:-1]  # the last row predicts what stands behind the draft
         opinions = (z0, zr, fuse(z0, zr, p.alpha))
         shares = [token_probability(z, drafted).tolist() for z in opinions]

@@ -53,7 +53,7 @@ def test_a_row_sees_true_states_its_path_and_itself(model, net, ids, sees_drafts
             f = layer(g, at, keys, values, torch.ones(1, keys.shape[1], dtype=torch.bool))
             if sees_drafts:
                 k, v = (torch.cat(pair, 1) for pair in zip((k, v), layer.seen(f, at), strict=True))
-        return model.unembed(net.said(h[None], f, len(above)), normed=True)[0]
+        return model.unembed(net.predicted(h[None], f, len(above)), normed=True)[0]
 
     check_nodes(draft, said)
 

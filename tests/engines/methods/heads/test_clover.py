@@ -54,7 +54,7 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part, ids):
         M = a[None, None]
         for token in [ids[-1], *above]:
             M, _ = drafter.onward(M, model.embed([token]))
-        return model.unembed(drafter.said(M[:, -1], len(above)), normed=True)[0]
+        return model.unembed(drafter.predicted(M[:, -1], len(above)), normed=True)[0]
 
     check_nodes(draft, said)
     control, _ = drafter_for(part, False)  # without the link a rank has one token at each depth
@@ -81,12 +81,12 @@ def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(mode
             assert told["tokens"][rank] == tree.tokens[child]
             assert math.log(told["chances"][rank]) == pytest.approx(tree.draft_logprobs[child], abs=1e-4)
         M, _ = drafter.onward(state_of(model, drafter, ids)[None, None], model.embed(ids[-1:]))
-        z = model.unembed(drafter.said(M[:, -1], 0), normed=True)[0]
+        z = model.unembed(drafter.predicted(M[:, -1], 0), normed=True)[0]
         assert of_row[0]["tokens"] == z.topk(10).indices.tolist()
         ranked = record.get("control", [])
         assert len(ranked) == (step.facts["depth"] if link else 0)
         for i, ranking in enumerate(ranked):
-            z = model.unembed(control.said(state_of(model, control, ids)[None], i), normed=True)[0].softmax(-1)
+            z = model.unembed(control.predicted(state_of(model, control, ids)[None], i), normed=True)[0].softmax(-1)
             assert ranking["tokens"] == z.topk(10).indices.tolist()
             assert ranking["chances"] == pytest.approx(z.topk(10).values.tolist(), abs=2e-5)
 
@@ -112,7 +112,7 @@ def test_training_goes_on_as_decoding_does(model, training):
         M = augmented(net.block, text.hidden[training.last][: t + 1].float(), Past())[-1][None, None]
         for j in range(i + 1):
             M, _ = net.onward(M, training.E[text.tokens[t + 1 + j]][None])
-        assert t == text.prompt + 1 and torch.allclose(net.said(M[:, -1], i)[0], x[2], atol=1e-4)
+        assert t == text.prompt + 1 and torch.allclose(net.predicted(M[:, -1], i)[0], x[2], atol=1e-4)
 
 
 def test_the_control_does_not_ship_where_both_are_too_large(model, texts, tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def test_the_emitted_token_follows_the_law_and_not_the_other_one(logits, eta):
     for _ in range(2000):
         draft = Draft(0)
         draft.add(0, draw(q, rng))
-        verdict = Look(eta, 0.1, 1.0, [q]).walk(torch.stack([z, z]), draft, 1.0, rng, frozenset())
+        verdict = Look(eta, 0.1, 1.0, [q]).verdict(torch.stack([z, z]), draft, 1.0, rng, frozenset())
         counts[draft.tokens[1] if len(verdict.path) > 1 else verdict.emitted] += 1
     law, other = (Transfer.of(z, q, n, 0.1) for n in (eta, 6.0 - eta))
     assert (law.shift > 0.05) == (eta > 0)
@@ -69,7 +69,7 @@ def test_at_temperature_0_a_draft_stands_before_or_after_the_step(z, q, kept, mo
     z, q = torch.tensor([z, [0.0, 0.0, 1.0]]), torch.tensor(q, dtype=torch.float64)
     draft, look = Draft(0), Look(2.0, 0.1, 1.0, [q])
     draft.add(0, int(q.argmax()))
-    verdict = look.walk(z, draft, 0.0, torch.Generator(), frozenset())
+    verdict = look.verdict(z, draft, 0.0, torch.Generator(), frozenset())
     assert (len(verdict.path) == 2, bool(look.transferred)) == (kept, moved)
     assert verdict.emitted == (2 if kept else int(z[0].argmax())) and verdict.source == "argmax"
 
