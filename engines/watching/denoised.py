@@ -201,12 +201,8 @@ def _bounded(denoised: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound
 def _unknown(denoised: Denoised, after: Tensor, seen: Seen) -> Tensor:
     changed = after != denoised.before
     _write(denoised, after, changed, {}, "changed", seen)
-    _close(
-        denoised,
-        denoised.record(after=after.tolist(), **seen.known()),
-        seen,
-        f"{int(changed.sum())} of {len(after)} change",
-    )
+    record = denoised.record(after=after.tolist(), **seen.known())
+    _close(denoised, record, seen, f"{int(changed.sum())} of {len(after)} change")
     denoised.iteration.notes.append(
         "What was drawn could not be repeated, so accepted tokens and noise are not told apart."
     )

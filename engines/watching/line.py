@@ -316,10 +316,7 @@ class Line:
         if rest := tokens[steps:]:
             at = len(self.text) + steps
             fed.iteration.commits += [Written(at + i, token, "constraint") for i, token in enumerate(rest)]
-            fed.iteration.notes = [
-                *fed.iteration.notes,
-                f"The last {len(rest)} tokens of the output were seen in no call.",
-            ]
+            fed.iteration.notes.append(f"The last {len(rest)} tokens of the output were seen in no call.")
         self.text = final
         return True
 
