@@ -165,10 +165,10 @@ export function mountPalette(element, props, watch, trigger) {
     });
     const { size } = shown.things;
     clear.hidden = !size;
-    line.textContent = said(text, found, size);
+    line.textContent = hint(text, found, size);
   }
 
-  function said(text, found, size) {
+  function hint(text, found, size) {
     if (!found)
       return own(text) === null
         ? tr`The prompt describes no scene; filling a cell begins one in its place.`

@@ -12,10 +12,11 @@ export const named = ({ size, colour, shape }) => `${size} ${colour} ${shape}`;
 const patterns = new WeakMap();
 
 function pattern(words) {
-  const one = (names) => `(${[...names].join("|")})`,
+  const anyOf = (names) => `(${[...names].join("|")})`,
     { sizes, colours, shapes, rows, columns } = words,
-    thing = [one(sizes), one(Object.keys(colours)), one(Object.keys(shapes))].join(" ");
-  if (!patterns.has(words)) patterns.set(words, new RegExp(`^${thing} (?:at )?(?:the )?${one(rows)} ${one(columns)}$`));
+    thing = [anyOf(sizes), anyOf(Object.keys(colours)), anyOf(Object.keys(shapes))].join(" ");
+  if (!patterns.has(words))
+    patterns.set(words, new RegExp(`^${thing} (?:at )?(?:the )?${anyOf(rows)} ${anyOf(columns)}$`));
   return patterns.get(words);
 }
 

@@ -8,7 +8,7 @@ import { glyphs, tr, translated } from "../player/words.js";
 const HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
   PAPER = { exact: "var(--accepted-fill)", calibrated: "var(--option5-fill)", fuzzy: HATCH };
 
-const told = ({ about }) => about?.rows;
+const ofCache = ({ about }) => about?.rows;
 
 /** Rows of the text, by what a cache holds of them. */
 export class CacheRows {
@@ -21,7 +21,7 @@ export class CacheRows {
   }
 
   grow() {
-    this.dom.hidden = !this.run.steps.some(({ spans }) => spans?.some(told));
+    this.dom.hidden = !this.run.steps.some(({ spans }) => spans?.some(ofCache));
     this.held.replaceChildren(
       ...Object.keys(PAPER).map((label) =>
         swatch(`background:${PAPER[label]};border:1px solid var(--line)`, ` ${translated(label)}`),
@@ -31,7 +31,7 @@ export class CacheRows {
 
   /** spans: of a step. */
   show(spans) {
-    const cells = spans.filter(told),
+    const cells = spans.filter(ofCache),
       at = cells.flatMap(({ start, end, about: { rows } }) =>
         Array.from({ length: end - start }, (_, i) => [start + i, rows]),
       );

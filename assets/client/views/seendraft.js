@@ -62,7 +62,7 @@ export class SeenByDraft extends StepPicture {
       const long = tr`Target model: all ${n} image tokens, then the text`,
         short = tr`Target: positions for the picture: ${n}`;
       labels.push([left, y.target - 8, "start", wide ? long : short, BOLD]);
-      labels.push([left, y.draft + TILE + 18, "start", this.#told(picture, n, wide), BOLD]);
+      labels.push([left, y.draft + TILE + 18, "start", this.#draftLabel(picture, n, wide), BOLD]);
     }
     const at = { rows, columns, left, map, pitch, y, picture, text, entries, wide, labels },
       ways = this.#maps(seen, readers, at);
@@ -84,7 +84,7 @@ export class SeenByDraft extends StepPicture {
     return moving;
   }
 
-  #told(picture, n, wide) {
+  #draftLabel(picture, n, wide) {
     if (!wide) return tr`Draft: positions for the picture: ${picture}`;
     if (picture >= n) return tr`Draft: the same ${n} image tokens, then the text`;
     const instead = picture

@@ -39,7 +39,7 @@ export class Thoughts extends Parts {
         {},
         ["span", { class: "dx-thought-text" }, glyphs(said.join(""), 240)],
         ["span", { class: "dx-thought-label" }, span.label ? tr`phrase put in` : ""],
-        ["span", { class: "dx-thought-probe", style }, probe ? this.#told(probe) : ""],
+        ["span", { class: "dx-thought-probe", style }, probe ? this.#outcome(probe) : ""],
       ];
     }).forEach((card, i) => {
       card.toggleAttribute("data-doubt", spans[i].kind === "reflection");
@@ -47,7 +47,7 @@ export class Thoughts extends Parts {
     });
   }
 
-  #told({ value, line, stop, over }) {
+  #outcome({ value, line, stop, over }) {
     if (stop) return tr`✂ ended: confidence ${number(value)}, threshold ${number(line)}`;
     return over
       ? tr`confidence ${number(value)}, threshold ${number(line)}: the model ends it`

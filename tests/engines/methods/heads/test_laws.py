@@ -163,8 +163,8 @@ def other_tensors(name, bases, load=parts.load_part, **_):
 @pytest.mark.parametrize(
     ("slug", "where", "name", "wrong"),
     [
-        ("chimera", ChimeraDrafter, "said", lambda self, h, f, i: noise(*f.shape)),
-        ("clover", CloverDrafter, "said", lambda self, s, i: noise(*s.shape)),
+        ("chimera", ChimeraDrafter, "predicted", lambda self, h, f, i: noise(*f.shape)),
+        ("clover", CloverDrafter, "predicted", lambda self, s, i: noise(*s.shape)),
         ("eagle", EagleLayer, "inputs", lambda self, e, h, inputs=EagleLayer.inputs: noise(*inputs(self, e, h).shape)),
         ("falcon", falcon_layer, "layer_of", lambda *_: untrained(FalconLayer(128, 384), "fc", "P", "O", "down")),
         ("hidden-transfer", hidden_transfer, "maps_of", no_maps),
