@@ -107,7 +107,7 @@ def views_of(traces: Iterable[str]) -> tuple[str, ...]:
 @cache
 def styles(*parts: str) -> str:
     """The styles of these parts of the client, those of the player and its views first."""
-    folders = (CLIENT / part for part in ("player", *parts))
+    folders = (CLIENT / part for part in ("player", "views", *parts))
     sheets = (sorted(f.glob("*.css"), key=lambda path: (path.stem != path.parent.name, path.stem)) for f in folders)
     return "".join(path.read_text("utf-8") for every in sheets for path in every)
 

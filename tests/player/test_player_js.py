@@ -158,6 +158,24 @@ def test_the_core_and_each_view_stay_small() -> None:
     assert {name for name, size in later.items() if size > (2 * VIEW if name.endswith(".css") else VIEW)} == set()
 
 
+def test_the_style_of_a_view_is_its_own_files() -> None:
+    """A sheet of `views` stands beside a module, and each of its selectors names something that no other module of
+    `views` does. What several have stands in `player`, whose rules come first."""
+    modules = {path.stem: path.read_text("utf-8") for path in (CLIENT / "views").glob("*.js")}
+    sheets = {path.stem: path.read_text("utf-8") for path in (CLIENT / "views").glob("*.css")}
+    assert sheets and sheets.keys() <= modules.keys()
+    used = {name: {*re.findall(r"[\w-]+", text)} for name, text in modules.items()}
+    wrong = []
+    for name, sheet in sheets.items():
+        others = set().union(*(words for other, words in used.items() if other != name))
+        bare = re.sub(r"/\*.*?\*/", "", sheet, flags=re.S)
+        for selectors in re.findall(r"([^{}@]+)\{[^{}]*\}", bare):
+            for selector in re.split(r",\s*\n\s*", selectors.strip()):
+                named = {*re.findall(r"dx-[\w-]+|data-[\w-]+|(?<==\")\w+", selector)}
+                wrong += [(name, selector)] if named <= others else []
+    assert wrong == []
+
+
 def test_the_list_of_views_is_made_from_their_files(js: Callable[..., Any]) -> None:
     assert msgspec.convert(js("loader.js", "[...M.IN_PANEL, ...M.IN_TOOLBAR]"), tuple[View, ...]) == views()
     for view in views():
