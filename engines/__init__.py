@@ -71,7 +71,7 @@ LATER = {  # imported at first use, since they may pull heavy modules
     "joint": "engines.models.measures.joint",
     "list_models": "engines.models.loading.zoo:list_models",
     "llama_cpp": "engines.models.gguf.trial:llama_cpp",
-    "llama_cpp_installed": "engines.models.gguf.library:installed",
+    "llama_cpp_installed": "engines.models.gguf.llama_cpp:installed",
     "load_drafter": "engines.models.drafters:load_drafter",
     "load_model": "engines.models.loading.zoo:load_model",
     "loaded_bytes": "engines.models.loading.zoo:loaded_bytes",

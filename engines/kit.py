@@ -28,10 +28,10 @@ from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import Generator, Tensor, torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
+from engines.core.packing import exact, pack_placement, pack_routing, pack_slots
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.recording import exact, pack_placement, pack_routing, pack_slots
 from engines.core.row_costs import RowCosts
 from engines.core.sampling import (
     accept_probability,

@@ -32,7 +32,7 @@ import engines
 from engines.core.machine import machine
 from engines.models.gguf.adapter import opened
 from engines.models.gguf.header import read_header
-from engines.models.gguf.library import library
+from engines.models.gguf.llama_cpp import library
 from engines.models.measures.bits import same_bits
 from explorer.bench.gguf import FOLDER, Loop, Ratio, Rows, Speeds
 from tests.explorer.attach.servers import free_port, llama_command, running

@@ -16,8 +16,7 @@ from engines.core.kinds import KVCache, Tokenizer
 from engines.core.lazy import Tensor, torch
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import MethodInfo
-from engines.core.params import Params
-from engines.core.recording import (
+from engines.core.packing import (
     CommitFacts,
     RecordFacts,
     accepted_sources,
@@ -28,6 +27,7 @@ from engines.core.recording import (
     pack_records,
     pack_scores,
 )
+from engines.core.params import Params
 from engines.core.texts import many
 from engines.core.trace import (
     Branch,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from engines.core.kinds import Tokenizer
 from engines.core.machine import machine
 from engines.core.method import LaneInfo
-from engines.core.recording import FOCUS_LIMIT, pack_scores
+from engines.core.packing import FOCUS_LIMIT, pack_scores
 from engines.core.trace import (
     SCHEMA_VERSION,
     WATCHED,

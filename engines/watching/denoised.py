@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.lazy import Tensor, torch
-from engines.core.recording import exact
+from engines.core.packing import exact
 from engines.core.trace import RecordInfo, Span
 from engines.watching.draws import Drew
 from engines.watching.facts import Facts

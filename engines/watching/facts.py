@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.core.lazy import Tensor, torch
-from engines.core.recording import TOP_K
+from engines.core.packing import TOP_K
 
 LONG, PIECE = 8192, 256  # rows as long as this are searched in pieces of so many numbers
 BLOCK = 2**18  # numbers that are worked on at once

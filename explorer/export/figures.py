@@ -18,9 +18,9 @@ from explorer.export.playback import CLOCKS, Playback, check_clock
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, TINY, grid, heading, legend, names, token_board, totals
-from explorer.figures.board import growth
 from explorer.figures.calls import many
 from explorer.figures.clock import Clock
+from explorer.figures.history import growth
 from explorer.figures.work import Work, work
 
 VIEWS = {

@@ -13,9 +13,9 @@ from typing import get_args
 import numpy as np
 
 from engines import Step, Trace, UserError
-from explorer.figures.board import RANDOM, history, moved
 from explorer.figures.calls import target_role
 from explorer.figures.clock import Clock, cost
+from explorer.figures.history import RANDOM, history, moved
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 CAUSES = frozenset({"accepted", "correction", "bonus", "forced", "changed", "settled"})

@@ -11,9 +11,9 @@ from engines import Step
 from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
 from explorer.export.playback import Cell, Playback
-from explorer.figures.board import moved
 from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.hindsight import top_guesses
+from explorer.figures.history import moved
 
 SMALL, TINY = 6.2, 5.4
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps

@@ -5,8 +5,8 @@ from itertools import accumulate
 import msgspec
 
 from engines import Trace
-from explorer.figures.board import growth
 from explorer.figures.clock import steps_within
+from explorer.figures.history import growth
 from explorer.figures.metrics import measure
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of the time that the quickest run took

@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Literal
 
 from engines import Step, Trace
-from explorer.figures.board import growth as gains
 from explorer.figures.calls import layer_rows, target_calls, target_role
+from explorer.figures.history import growth as gains
 
 Clock = Literal["steps", "forwards", "seconds", "work"]
 SLACK = 1e-6  # a step that exactly fits a budget is inside it

@@ -13,9 +13,9 @@ import msgspec
 
 from engines import Alternatives, Commits, Header, Step, Trace
 from explorer.figures.acceptance import drafts
-from explorer.figures.board import TOKENS, Tally
 from explorer.figures.compare import control_of, difference, main_model, saved_at_end, speed
 from explorer.figures.hindsight import hindsight
+from explorer.figures.history import TOKENS, Tally
 from explorer.figures.names import LONGEST, settings, title_of
 from explorer.figures.noise import too_busy
 from explorer.figures.revisions import revisions

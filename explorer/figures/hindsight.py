@@ -32,8 +32,8 @@ from typing import Literal
 import msgspec
 
 from engines import Step, Trace
-from explorer.figures.board import History, history, moved
 from explorer.figures.calls import target_calls, target_role
+from explorer.figures.history import History, history, moved
 
 CAVEAT = "in hindsight of this run, not a promise: writing earlier would have changed the later guesses"
 NOTHING = "nothing to show: no candidates were recorded for a position before the step that wrote it"

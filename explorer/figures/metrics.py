@@ -13,10 +13,10 @@ import msgspec
 
 from engines import Trace
 from explorer.figures.acceptance import tree_metrics
-from explorer.figures.board import history
 from explorer.figures.calls import other_calls, target_calls, target_role
 from explorer.figures.definitions import DEFINITIONS, LOST, needs
 from explorer.figures.hindsight import CAVEAT, coverage, hindsight
+from explorer.figures.history import history
 from explorer.figures.metric import Metric, clocked, counted, defined, derived, quotient, ratio
 from explorer.figures.samples import all_tokens, gained
 from explorer.figures.work import work

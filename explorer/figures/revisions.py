@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from engines import Commits, Trace
-from explorer.figures.board import DRAWN, History, Tally, history
 from explorer.figures.hindsight import hidden
+from explorer.figures.history import DRAWN, History, Tally, history
 
 FATES = ("remasked", "changed", "cut", "behind")
 

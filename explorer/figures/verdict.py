@@ -7,7 +7,7 @@ import msgspec
 
 from engines import Trace, texts_beside
 from engines.tasks import check, recognise, task_of
-from explorer.figures.board import history
+from explorer.figures.history import history
 
 
 class Mark(msgspec.Struct, frozen=True, omit_defaults=True):

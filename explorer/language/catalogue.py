@@ -43,7 +43,7 @@ ERRORS = (
 )
 PHRASES = {
     "engines/core/params.py": ("allowed", "_article"),
-    "engines/models/gguf/binding.py": ("install", "instead", "for_cards", "for_other_processors"),
+    "engines/models/gguf/c_interface.py": ("install", "instead", "for_cards", "for_other_processors"),
     "engines/models/gguf/trial.py": ("_end",),
     "engines/models/loading/zoo.py": ("_not_yet",),
     "explorer/bench/chosen.py": ("reason",),

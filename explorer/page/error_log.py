@@ -73,5 +73,6 @@ def passed_ours(trace: TracebackType | None) -> bool:
     guard and the packing are around every request, so they do not count."""
     files = (frame.filename for frame in traceback.extract_tb(trace))
     return any(
-        file.startswith(OURS) and not file.endswith(("guard.py", "compression.py", "visitors.py")) for file in files
+        file.startswith(OURS) and not file.endswith(("guard.py", "compression.py", "visitor_address.py"))
+        for file in files
     )

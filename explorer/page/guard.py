@@ -18,8 +18,8 @@ from starlette.responses import PlainTextResponse
 
 from explorer.page import error_log
 from explorer.page.memory import REMEMBERED, Owners
-from explorer.page.visitor_budget import SENDING, Budget
-from explorer.page.visitors import BEAT, Readers, client_of, has_call
+from explorer.page.visitor_address import BEAT, Readers, client_of, has_call
+from explorer.page.visitor_limits import SENDING, Budget
 
 # What the page and Gradio's own client ask for, and nothing else: a route that a newer Gradio adds stays closed.
 API = "/gradio_api"

@@ -15,7 +15,7 @@ from explorer.links import read_query
 from explorer.page.feed import whole
 from explorer.page.parts import LAST, LIGHT, PLAYER, asked, capital, fresh, hidden, module
 from explorer.page.run_limits import Limits
-from explorer.page.visitors import client_of
+from explorer.page.visitor_address import client_of
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import client, error_log, files, prefetch, starting, visitors
+from explorer.page import client, error_log, files, prefetch, starting, visitor_address
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue
 from explorer.page.compression import Packed
@@ -28,7 +28,7 @@ from explorer.page.handlers import Handlers
 from explorer.page.memory import REMEMBERED, Owners, give_back, keep_no_values
 from explorer.page.run_limits import Limits
 from explorer.page.theme import css, theme
-from explorer.page.visitor_budget import Budget, Connections
+from explorer.page.visitor_limits import Budget, Connections
 from explorer.runs.gallery import Gallery, gallery
 
 SESSIONS = 200  # whose components Gradio remembers
@@ -60,9 +60,9 @@ def launch(
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     error_log.install()
     client.install(files.PREFIX)
-    readers, owners = visitors.Readers(), Owners(REMEMBERED)
+    readers, owners = visitor_address.Readers(), Owners(REMEMBERED)
     if limits.public:
-        visitors.look_after(demo._queue, readers)
+        visitor_address.look_after(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),

@@ -16,7 +16,7 @@ import numpy as np
 import engines
 from engines import Step, Trace
 from explorer import papers
-from explorer.figures.board import boards, gained
+from explorer.figures.history import boards, gained
 from explorer.own_files import own_json
 from explorer.papers.schema import ChoiceClaim, LaneClaim, Lesson, Stop, Term
 

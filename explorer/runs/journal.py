@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from engines import Step, Trace, TraceError, UserError, read_trace
-from explorer.figures.board import boards
+from explorer.figures.history import boards
 from explorer.runs.disk import lock
 from explorer.runs.store import RunStore
 

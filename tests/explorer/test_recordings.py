@@ -15,9 +15,9 @@ from explorer.export.drawing import Box, Words
 from explorer.export.figures import figure, layout
 from explorer.export.ideas import digest, told_of
 from explorer.export.thumbs import LARGEST, beside, picture
-from explorer.figures.board import boards
 from explorer.figures.clock import growth
 from explorer.figures.hindsight import hindsight
+from explorer.figures.history import boards
 from explorer.figures.work import work
 from explorer.papers.schema import Recording
 from explorer.record import decisions, record, wording

@@ -37,7 +37,7 @@ SCRIPT = [
 # Of each part of the program: where it lies, and how many faults it gets; "decode": one in each function of that name.
 PARTS = {
     "run": ("engines/driver/run.py engines/core/meter.py engines/core/measure.py", 14),
-    "recorder": ("engines/core/recorder.py engines/core/recording.py engines/core/validation.py", 12),
+    "recorder": ("engines/core/recorder.py engines/core/packing.py engines/core/validation.py", 12),
     "takeover": (
         "engines/driver/takeover.py engines/driver/fork.py engines/driver/replay.py engines/driver/roles.py",
         14,

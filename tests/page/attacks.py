@@ -117,11 +117,11 @@ def serve(pipe: Any, patience: float, log: str, proxies: int) -> None:
     os.environ["EXPLORER_TRUSTED_PROXIES"] = str(proxies)
     os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait for a busy core
     import engines
-    from explorer.page import guard, server, visitor_budget
+    from explorer.page import guard, server, visitor_limits
     from tests.page.conftest import first_model
 
     if patience:
-        visitor_budget.PATIENCE = guard.PATIENCE = patience
+        visitor_limits.PATIENCE = guard.PATIENCE = patience
         server.Connections = functools.partial(server.Connections, patience=patience, pause=0.1)  # type: ignore
     demo = server.launch(warm=False, public=True, quiet=True, server_name="127.0.0.1")
     engines.load_model(first_model("masked"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from explorer.page.visitor_budget import TOTAL
+from explorer.page.visitor_limits import TOTAL
 from tests.page.attacks import Attack, Page, attacks, public_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.server]

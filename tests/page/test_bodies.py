@@ -13,7 +13,7 @@ from explorer.page import guard
 from explorer.page.guard import DEPTH, VALUES, Guard, check_body
 from explorer.page.memory import Owners
 from tests.page.test_event_stream import apart
-from tests.page.test_visitor_budget import Asked, answers
+from tests.page.test_visitor_limits import Asked, answers
 
 JOIN = "/gradio_api/queue/join"
 

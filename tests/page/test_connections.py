@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from explorer.page.guard import Guard
-from explorer.page.visitor_budget import SENDING, Connections
+from explorer.page.visitor_limits import SENDING, Connections
 from tests.page.test_event_stream import apart, becomes
 
 
@@ -70,7 +70,7 @@ def test_of_too_many_those_go_of_whoever_has_most_that_ask_nothing(monkeypatch):
 
 
 def test_a_host_with_few_files_takes_fewer_connections_and_says_so(monkeypatch, caplog):
-    monkeypatch.setattr("explorer.page.visitor_budget.descriptors", lambda: 1000)
+    monkeypatch.setattr("explorer.page.visitor_limits.descriptors", lambda: 1000)
     kept = looked_after(total=2000)
     kept.server.should_exit = True
     kept.watch()

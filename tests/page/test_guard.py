@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from explorer.page.guard import stream_of
-from explorer.page.visitors import Readers
+from explorer.page.visitor_address import Readers
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,2 +1,2 @@
-"""GGUF files, llama.cpp's format, as models: llama.cpp reads the weights and computes (`library`, through `binding`),
+"""GGUF files, llama.cpp's format, as models: llama.cpp reads the weights and computes (`llama_cpp`),
 we read the keys and the tensor table (`header`)."""

@@ -18,7 +18,7 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed, check_board, check_mask_id, check_position, distributions
 from engines.models.adapters.causal import place
 from engines.models.gguf.header import ORIGINAL, GGUFHeader
-from engines.models.gguf.library import NOTHING, Context, Weights, library
+from engines.models.gguf.llama_cpp import NOTHING, Context, Weights, library
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
 from engines.models.gguf.tokenizer import GGUFTokenizer
 from engines.models.layers.slots import check_capacity

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.models.gguf.library import GUARD, Context
+from engines.models.gguf.llama_cpp import GUARD, Context
 from engines.models.layers.slots import check_crop, check_kept, check_room
 
 if TYPE_CHECKING:

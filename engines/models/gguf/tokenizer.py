@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engines.core.trace import Piece
-from engines.models.gguf.library import Weights, library
+from engines.models.gguf.llama_cpp import Weights, library
 from engines.models.tokenizers.templates import rendered
 from engines.models.tokenizers.tokens import WordTokenizer, piece_of
 

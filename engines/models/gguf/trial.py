@@ -17,9 +17,9 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.core.machine import processor
 from engines.core.places import keep, kept
-from engines.models.gguf import binding
+from engines.models.gguf import c_interface
 from engines.models.gguf.header import GGUFHeader, read_header
-from engines.models.gguf.library import installed, library, require
+from engines.models.gguf.llama_cpp import installed, library, require
 
 ROOT = Path(__file__).resolve().parents[3]  # where `engines` lies
 COMMAND = (sys.executable, "-m", "engines.models.gguf.trial")
@@ -88,7 +88,7 @@ def _end(status: int, log: str, file: Path | None, report: dict[str, Any]) -> Us
         kernels = report.get("kernels", "–")
         return UserError(
             f"{name} came to an instruction that this processor lacks, {when} (processor: {processor()}; what it uses: "
-            f"{kernels}); {binding.for_other_processors(name)}."
+            f"{kernels}); {c_interface.for_other_processors(name)}."
         )
     thrown, aborted = THROWN.search(log), ABORTED.search(log)
     if status == KILLED or FULL.search(log):

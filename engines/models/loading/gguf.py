@@ -11,7 +11,7 @@ from engines.models.files.hub import sha256
 from engines.models.gguf import refusals
 from engines.models.gguf.adapter import opened
 from engines.models.gguf.header import read_header
-from engines.models.gguf.library import require
+from engines.models.gguf.llama_cpp import require
 from engines.models.gguf.trial import tried
 from engines.models.loading.sizing import check_gguf, refuse_options, size_of_header
 from engines.models.loading.wanted import still_wanted

@@ -111,7 +111,7 @@ def _stamp(name: str) -> tuple[Any, ...]:
 
 def _gguf(name: str) -> Path | None:
     """The GGUF file of a model, None of others; names of our own come before those of files. Raises UserError."""
-    from engines.models.gguf.library import require
+    from engines.models.gguf.llama_cpp import require
     from engines.models.gguf.stores import locate
 
     if name == smollm2.CODED:

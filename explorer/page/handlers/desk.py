@@ -15,7 +15,7 @@ from explorer.page.my_runs import MyRuns
 from explorer.page.parts import say
 from explorer.page.run_limits import Limits
 from explorer.page.sessions import Session, Sessions
-from explorer.page.visitors import client_of
+from explorer.page.visitor_address import client_of
 from explorer.runs.gallery import Gallery
 
 Outputs = tuple[Any, Any, Any]  # bus, status, results

@@ -12,9 +12,9 @@ from msgspec import Meta
 import engines
 from engines.core.meter import Meter
 from engines.core.method import LaneInfo, Method, method
+from engines.core.packing import FOCUS_LIMIT, TOP_K
 from engines.core.params import Int, resolve
 from engines.core.recorder import Recorder
-from engines.core.recording import FOCUS_LIMIT, TOP_K
 from engines.core.trace import Detail, Edit, Memory, Packed, Span, Trace, TraceError, pack, pack_exact, records
 from engines.kit import PackedTokens, Position, Probability, Record, TokenId, max_new_tokens
 from tests.engines.fakes import TableCausal, TableMasked

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import engines
-from engines.core import recording
+from engines.core import packing
 from engines.core.trace import (
     SCHEMA_VERSION,
     Commits,
@@ -222,12 +222,12 @@ ASSETS = Path(__file__).resolve().parents[3] / "assets"
 
 
 def test_a_tokens_author_follows_from_its_cause_the_tree_and_the_models_chosen():
-    assert recording.authors_of(["forced", "boosted", "top1"], "model") == ["person", "credit", "model"]
+    assert packing.authors_of(["forced", "boosted", "top1"], "model") == ["person", "credit", "model"]
     tree = ["root", "accepted", "mismatch", "accepted"], ["root", "retrieval", "draft", "ngram"]
-    assert recording.accepted_sources(*tree) == ["retrieval", "ngram"]
-    found = recording.authors_of(["accepted", "accepted", "bonus"], "target", recording.accepted_sources(*tree))
+    assert packing.accepted_sources(*tree) == ["retrieval", "ngram"]
+    found = packing.authors_of(["accepted", "accepted", "bonus"], "target", packing.accepted_sources(*tree))
     assert found == ["retrieval", "ngram", "target"]
-    assert recording.authors_of(["accepted"], "target") == ["draft"]
+    assert packing.authors_of(["accepted"], "target") == ["draft"]
     run = read_trace(gzip.decompress((ASSETS / "traces" / "10-ead-sort.json.gz").read_bytes()))
     steps = [step for step in run.steps if step.commits and step.choice]
     assert {step.choice.chosen for step in steps} == {"small", "large"}

@@ -12,9 +12,9 @@ What is "later" ends with the trace: of a stopped run nothing is claimed beyond 
 import msgspec
 
 from engines import Trace
-from explorer.figures.board import DRAWN, History, history
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.hindsight import hidden
+from explorer.figures.history import DRAWN, History, history
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 import engines
 from engines import Edit, Trace
-from explorer.figures.board import history
 from explorer.figures.hindsight import CAVEAT, NOTHING, coverage, hindsight, summary
+from explorer.figures.history import history
 from explorer.figures.metrics import measure
 from tests.explorer.figures.lookback import MASK, Turn, invented, looked, moving
 

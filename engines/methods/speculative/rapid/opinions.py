@@ -6,7 +6,7 @@ import numpy as np
 
 from engines.core.alternatives import Alternatives, Stops
 from engines.core.lazy import Tensor
-from engines.core.recording import floats
+from engines.core.packing import floats
 from engines.core.trace import Count, Index, Packed, PackedTokens, Record, pack_exact
 
 STRENGTHS = (0, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)  # eta, as a person may try it

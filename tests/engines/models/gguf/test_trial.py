@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import engines
 from engines.core.errors import UserError
-from engines.models.gguf import binding, trial
+from engines.models.gguf import c_interface, trial
 from engines.models.gguf.header import read_header
 from tests import gguf_files
 from tests.engines.refusals import refuses
@@ -29,20 +29,20 @@ def header(tmp_path, monkeypatch):
 
 def test_the_versions_and_systems_that_are_named_are_those_that_are_asked_for():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    asked = next(one for one in map(Requirement, listed) if one.name == binding.WHEEL)
-    assert Requirement(binding.TRIED).specifier == asked.specifier and asked.marker is not None
+    asked = next(one for one in map(Requirement, listed) if one.name == c_interface.WHEEL)
+    assert Requirement(c_interface.TRIED).specifier == asked.specifier and asked.marker is not None
     for system in ("linux", "darwin", "win32"):
         for machine in ("x86_64", "aarch64", "arm64", "AMD64", "ppc64le"):
             there = asked.marker.evaluate({"sys_platform": system, "platform_machine": machine})
-            assert there == (system in binding.SYSTEMS and machine in binding.MACHINES), (system, machine)
+            assert there == (system in c_interface.SYSTEMS and machine in c_interface.MACHINES), (system, machine)
 
 
 @pytest.mark.parametrize(
     ("wheel", "way"), [(True, r"`pip install 'xllamacpp>="), (False, "`pip install llama-cpp-python` builds")]
 )
 def test_where_there_is_none_the_command_is_told_that_brings_it(wheel, way, header, monkeypatch):
-    monkeypatch.setattr(binding, "candidates", lambda: iter(()))
-    monkeypatch.setattr(binding, "has_wheel", lambda: wheel)
+    monkeypatch.setattr(c_interface, "candidates", lambda: iter(()))
+    monkeypatch.setattr(c_interface, "has_wheel", lambda: wheel)
     refuses(UserError, f"llama.cpp, which is not installed here; {way}", engines.load_model, header.path)
     refuses(UserError, "not installed here", trial.llama_cpp)
     assert engines.size_of(header.path).dtype == "F32", "what it needs is told all the same"
@@ -52,13 +52,13 @@ def test_the_wheel_comes_first_but_for_a_build_for_a_card_and_a_library_that_is_
     for file in ("xllamacpp/xllamacpp.abi3.so", "llama_cpp/lib/libllama.so", "llama_cpp/lib/libggml-cpu.so"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    monkeypatch.delenv(binding.VARIABLE, raising=False)
-    monkeypatch.setattr(binding, "_folders", lambda module: [tmp_path / module])
-    assert [path.name for _, path in binding.candidates()] == ["xllamacpp.abi3.so", "libllama.so"]
+    monkeypatch.delenv(c_interface.VARIABLE, raising=False)
+    monkeypatch.setattr(c_interface, "_folders", lambda module: [tmp_path / module])
+    assert [path.name for _, path in c_interface.candidates()] == ["xllamacpp.abi3.so", "libllama.so"]
     (tmp_path / "llama_cpp/lib/libggml-cuda.so").touch()
-    assert [path.name for _, path in binding.candidates()] == ["libllama.so", "xllamacpp.abi3.so"]
-    monkeypatch.setenv(binding.VARIABLE, "/own/libllama.so")
-    assert list(binding.candidates()) == [("/own/libllama.so", Path("/own/libllama.so"))]
+    assert [path.name for _, path in c_interface.candidates()] == ["libllama.so", "xllamacpp.abi3.so"]
+    monkeypatch.setenv(c_interface.VARIABLE, "/own/libllama.so")
+    assert list(c_interface.candidates()) == [("/own/libllama.so", Path("/own/libllama.so"))]
 
 
 def test_a_library_that_cannot_be_loaded_or_is_another_one_is_refused(tmp_path):
@@ -66,12 +66,12 @@ def test_a_library_that_cannot_be_loaded_or_is_another_one_is_refused(tmp_path):
     refuses(
         UserError,
         r"w 1 .*cannot be loaded here \(.*\); (install|build) one",
-        binding.bound,
+        c_interface.bound,
         "w 1",
         tmp_path / "broken.so",
     )
     libc = Path(ctypes.util.find_library("c") or "libc.so.6")
-    refuses(UserError, "is not a llama.cpp that can be used here: it has no function", binding.bound, "w 1", libc)
+    refuses(UserError, "is not a llama.cpp that can be used here: it has no function", c_interface.bound, "w 1", libc)
 
 
 def test_openmp_is_torchs_where_the_system_has_none(tmp_path, monkeypatch):
@@ -84,9 +84,11 @@ def test_openmp_is_torchs_where_the_system_has_none(tmp_path, monkeypatch):
         if path.endswith("w.so"):
             raise OSError("nothing")
 
-    monkeypatch.setattr(binding, "_folders", lambda module: [tmp_path] if module == "torch" else [])
-    monkeypatch.setattr(binding.ctypes, "CDLL", load)
-    refuses(UserError, r"w 1 is installed and cannot be loaded here \(nothing\)", binding.bound, "w 1", Path("w.so"))
+    monkeypatch.setattr(c_interface, "_folders", lambda module: [tmp_path] if module == "torch" else [])
+    monkeypatch.setattr(c_interface.ctypes, "CDLL", load)
+    refuses(
+        UserError, r"w 1 is installed and cannot be loaded here \(nothing\)", c_interface.bound, "w 1", Path("w.so")
+    )
     assert asked == ["libgomp.so.1", "w.so"]
 
 
@@ -94,7 +96,7 @@ class Library:
     """What fills in parameters as a version does: fields of `form`, `other` for the number of GPU layers or threads."""
 
     def __init__(self, name, fields, other=None):
-        kind = binding.form(tuple(fields))
+        kind = c_interface.form(tuple(fields))
 
         def defaults():
             given = kind()
@@ -109,14 +111,14 @@ class Library:
         setattr(self, name, defaults)
 
 
-@pytest.mark.parametrize("lacks", range(len(binding.LATEST) + 1))
-@pytest.mark.parametrize("name", binding.FORMS)
+@pytest.mark.parametrize("lacks", range(len(c_interface.LATEST) + 1))
+@pytest.mark.parametrize("name", c_interface.FORMS)
 def test_a_form_is_recognised_by_its_defaults_and_one_that_is_not_known_is_not(name, lacks):
-    fields = binding.FORMS[name][lacks]
-    found = binding._recognised(Library(name, fields), name)
+    fields = c_interface.FORMS[name][lacks]
+    found = c_interface._recognised(Library(name, fields), name)
     assert [field for field, _ in found._fields_[:-1]] == [field for field, *_ in fields]
-    assert binding._recognised(Library(name, fields, other=9), name) is None, "one default is another one"
-    assert binding._recognised(Library(name, [("new", ctypes.c_uint32, 9), *fields]), name) is None
+    assert c_interface._recognised(Library(name, fields, other=9), name) is None, "one default is another one"
+    assert c_interface._recognised(Library(name, [("new", ctypes.c_uint32, 9), *fields]), name) is None
 
 
 def kill(number: int, said: str = "", written: str = "") -> str:
@@ -164,7 +166,7 @@ def test_what_ends_the_process_is_told_and_ends_no_other(code, told, header, mon
     ],
 )
 def test_after_an_illegal_instruction_another_library_is_advised(name, wheel, way, header, monkeypatch):
-    monkeypatch.setattr(binding, "has_wheel", lambda: wheel)
+    monkeypatch.setattr(c_interface, "has_wheel", lambda: wheel)
     code = kill(signal.SIGILL, json.dumps({"name": name}))
     monkeypatch.setattr(trial, "COMMAND", (trial.COMMAND[0], "-c", code))
     with pytest.raises(UserError) as refused:

@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 import engines
 from engines import UserError
 from engines.models.files import smollm2
-from engines.models.gguf import binding, trial
-from engines.models.gguf.library import Context
+from engines.models.gguf import c_interface, trial
+from engines.models.gguf.llama_cpp import Context
 from engines.models.gguf.sequences import SequenceCache
 from tests import gguf_files
 from tests.engines.fakes import commits
@@ -203,7 +203,7 @@ def test_smollm2_in_4_bits_is_fetched_once_by_its_name_and_not_where_nothing_run
     assert where() == "download"
     refuses(UserError, "models --fetch smollm2-gguf` gets it", engines.size_of, smollm2.CODED)
     with monkeypatch.context() as patch:
-        patch.setattr(binding, "candidates", lambda: iter(()))
+        patch.setattr(c_interface, "candidates", lambda: iter(()))
         refuses(UserError, "llama.cpp, which is not installed here", engines.load_model, smollm2.CODED)
     assert fetched == []
     model = engines.load_model(smollm2.CODED)

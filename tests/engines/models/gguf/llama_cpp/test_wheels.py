@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import engines
-from engines.models.gguf import binding
+from engines.models.gguf import c_interface
 from explorer.bench import llama_server
 from explorer.bench.measure import prompts_for
 from explorer.figures.compare import first_difference
@@ -112,12 +112,12 @@ def test_what_needs_layers_is_refused_before_it_runs(gemma):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_adapter_runs_on_every_version_that_is_taken(version, tmp_path):
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path)]
-    subprocess.run([*install, f"{binding.WHEEL}=={version}"], check=True)
+    subprocess.run([*install, f"{c_interface.WHEEL}=={version}"], check=True)
     tests = [str(HERE / "test_adapter.py"), str(ROOT / "tests" / "engines" / "models" / "gguf" / "test_trial.py")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
-        env=os.environ | {binding.VARIABLE: str(next(tmp_path.glob("xllamacpp/*.abi3.so"))), "TESTS_LEDGER": ""},
+        env=os.environ | {c_interface.VARIABLE: str(next(tmp_path.glob("xllamacpp/*.abi3.so"))), "TESTS_LEDGER": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -1,4 +1,4 @@
-"""llama.cpp through `binding`: a loaded file, and a context with its cells.
+"""llama.cpp through `c_interface`: a loaded file, and a context with its cells.
 
 What it writes to its log is kept instead of shown; an error of ours quotes it."""
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.errors import UserError
-from engines.models.gguf import binding
-from engines.models.gguf.binding import BF16, F16, F32
+from engines.models.gguf import c_interface
+from engines.models.gguf.c_interface import BF16, F16, F32
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,13 +31,13 @@ _loading = threading.Lock()  # llama.cpp's log is one for all
 
 def installed() -> str:
     """The names and versions of what is installed, "" for nothing. Loads nothing."""
-    return ", ".join(name for name, _ in binding.candidates())
+    return ", ".join(name for name, _ in c_interface.candidates())
 
 
 def require() -> None:
     """Raises UserError where no llama.cpp is installed. Loads nothing."""
     if not installed():
-        raise UserError(f"GGUF files are run by llama.cpp, which is not installed here; {binding.install()}.")
+        raise UserError(f"GGUF files are run by llama.cpp, which is not installed here; {c_interface.install()}.")
 
 
 @cache
@@ -47,16 +47,16 @@ def library() -> Any:
     for: `trial` loads it in another one before."""
     require()
     refused = list[UserError]()
-    for name, path in binding.candidates():
+    for name, path in c_interface.candidates():
         try:
-            llama = binding.bound(name, path)
+            llama = c_interface.bound(name, path)
         except UserError as error:
             refused.append(error)
             continue
 
-        @binding.Log
+        @c_interface.Log
         def keep(level: int, text: bytes, _: object) -> None:
-            if level == binding.ERROR and (line := text.decode("utf-8", "replace").strip()):
+            if level == c_interface.ERROR and (line := text.decode("utf-8", "replace").strip()):
                 _log.append(line)
 
         llama.name, llama.keep = name, keep  # the callback lives as long as the library
@@ -79,10 +79,10 @@ class Weights:
     def __init__(self, path: Path, layers: int = 0, instead: Mapping[str, int] = {}) -> None:
         llama = library()
         if layers and not llama.llama_supports_gpu_offload():
-            raise UserError(f"{llama.name} runs on the processor alone; {binding.for_cards()}.")
+            raise UserError(f"{llama.name} runs on the processor alone; {c_interface.for_cards()}.")
         params = llama.llama_model_default_params()
         params.n_gpu_layers = layers
-        numbers = (binding.Override * (len(instead) + 1))()  # the last one is empty
+        numbers = (c_interface.Override * (len(instead) + 1))()  # the last one is empty
         for number, (key, value) in zip(numbers, instead.items(), strict=False):
             number.key, number.number = key.encode(), value
         params.kv_overrides = ctypes.addressof(numbers)

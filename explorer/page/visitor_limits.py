@@ -19,7 +19,7 @@ from anyio import CancelScope
 from gradio.utils import LRUCache
 from starlette.exceptions import HTTPException
 
-from explorer.page.visitors import network, proxies
+from explorer.page.visitor_address import network, proxies
 
 BURST, RATE = 240, 12.0  # calls at once, and calls a second after them: a class of thirty behind one address
 STREAMS_EACH, STREAMS = 120, 600  # open at once: of one address, of all; a page has two or three

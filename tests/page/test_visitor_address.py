@@ -7,7 +7,7 @@ import pytest
 from gradio.utils import LRUCache
 from starlette.requests import Request
 
-from explorer.page.visitors import Readers, client_of, has_call, look_after, network
+from explorer.page.visitor_address import Readers, client_of, has_call, look_after, network
 from tests.page.test_event_stream import apart, becomes
 
 

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from engines import UserError
 from explorer.page import guard as page_guard
 from explorer.page import sessions
-from explorer.page import visitor_budget as page_budget
+from explorer.page import visitor_limits as page_budget
 from explorer.page.guard import Guard
-from explorer.page.visitor_budget import DEAR, DEAREST, FREE, Budget
+from explorer.page.visitor_limits import DEAR, DEAREST, FREE, Budget
 from tests.page.conftest import desk, visitor
 from tests.page.test_event_stream import apart
 
