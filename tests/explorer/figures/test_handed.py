@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engines import Alternatives, Trace
-from explorer.figures import board, metrics
+from explorer.figures import history, metrics
 from explorer.figures.compare import difference
 from explorer.figures.handed import COUNTS, Counting, key, of_pair, of_pairs, of_run, shown
 from explorer.figures.work import AT_ONCE, of_step
@@ -40,12 +40,12 @@ def test_each_list_says_what_a_count_of_its_step_says(traces):
     for trace in traces():
         figures, steps = of_run(trace), len(trace.steps)
         counts, later = filled(figures["counts"], COUNTS, steps), filled(figures["later"], fates, steps)
-        for t, now in enumerate(board.boards(trace)):
+        for t, now in enumerate(history.boards(trace)):
             here = standing(trace, t)
             assert {name: later[name][t] for name in fates} == {name: getattr(here, name) for name in fates}
             if t < steps:  # at the end the output counts
                 answer = now[len(trace.header.prompt_ids) :]
-                assert counts["tokens"][t] == here.tokens == board.gained(trace, answer)
+                assert counts["tokens"][t] == here.tokens == history.gained(trace, answer)
                 assert sum(counts[name][t] for name in COUNTS[:4]) == len(answer)
             revised += here.revised
         known = metrics.numbers(trace)
@@ -250,6 +250,6 @@ def test_commits_leave_the_boards_of_the_golden_file(case):
     for step, commits in zip(body["steps"], case["steps"], strict=True):
         step["commits"] = commits
     trace = Trace.from_json(json.dumps(body))
-    assert [list(now) for now in board.boards(trace)] == case["boards"]
+    assert [list(now) for now in history.boards(trace)] == case["boards"]
     counts = filled(of_run(trace)["counts"], COUNTS, len(trace.steps))
     assert counts["tokens"][:-1] == case["tokens"][:-1]

@@ -6,7 +6,7 @@ import pytest
 
 from engines import Trace
 from explorer.export.playback import Playback
-from explorer.figures import board
+from explorer.figures import history
 from explorer.figures.clock import steps_within
 from tests.explorer.figures.lookback import MASK, NOISY, looked, moving, noisy
 from tests.explorer.figures.standing import standing
@@ -46,11 +46,11 @@ def followed(trace: Trace) -> list[list[Place]]:
 @pytest.mark.parametrize("seed", range(60))
 def test_places_boards_and_what_they_count_are_followed_where_others_go_and_come(seed):
     trace = moving(seed)
-    past, last, places = board.history(trace), len(trace.steps), followed(trace)
+    past, last, places = history.history(trace), len(trace.steps), followed(trace)
     assert past.widths == [len(now) for now in places]
     assert any(step.commits.moves for step in trace.steps if step.commits)
     start, stood = len(trace.header.prompt_ids), []
-    for t, (now, found) in enumerate(zip(places, board.boards(trace), strict=True)):
+    for t, (now, found) in enumerate(zip(places, history.boards(trace), strict=True)):
         for position, place in enumerate(now):
             cell = past.cell(position, t)
             assert past.place(cell, t) == position
@@ -62,8 +62,8 @@ def test_places_boards_and_what_they_count_are_followed_where_others_go_and_come
         wanted = [done[-1][1] if done else prompt[at] for at, done in enumerate(writes)]
         assert found == [None if one == MASK else one for one in wanted]
         assert [cell.token for cell in Playback(trace).board(t)] == found[start:]
-        stood.append(board.gained(trace, found[start:]))
-    assert [*board.growth(trace)] == stood
+        stood.append(history.gained(trace, found[start:]))
+    assert [*history.growth(trace)] == stood
     for position, place in enumerate(places[last]):
         assert (past.last(position) or (None, None))[:2] == (place.writes[-1] if place.writes else (None, None))
 
@@ -88,10 +88,10 @@ def test_a_token_drawn_at_random_is_not_written_yet():
     written; the player counts so, too (tests/player/test_player_js.py)."""
     trace = noisy()
     shown = Playback(trace)
-    assert [*board.growth(trace)] == [shown.tokens(t) for t in range(5)] == NOISY["tokens"]
-    assert [found[2:] for found in map(list, board.boards(trace))] == NOISY["boards"]
+    assert [*history.growth(trace)] == [shown.tokens(t) for t in range(5)] == NOISY["tokens"]
+    assert [found[2:] for found in map(list, history.boards(trace))] == NOISY["boards"]
     assert [[cell.state for cell in shown.board(t)] for t in range(5)] == NOISY["states"]
-    assert {write for _, write, cause in board.history(trace).writes[3] if cause in board.RANDOM} == {board.DRAWN}
+    assert {write for _, write, cause in history.history(trace).writes[3] if cause in history.RANDOM} == {history.DRAWN}
     assert [standing(trace, t).remasked for t in range(5)] == [0, 0, 1, 0, 0]
 
 
