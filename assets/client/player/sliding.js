@@ -1,6 +1,6 @@
-// What a person moves beside a picture. A slider over a recorded value, with what the method itself would have decided at
-// other values (`Run.asked`), said as derived; dials of a modelled picture; the layer or the score that is shown; cells of
-// a block side by side with bars above them and the threshold across.
+// What a person moves beside a picture. A slider over a recorded value, with what the method itself would have decided
+// at other values (`Run.asked`), said as derived; dials of a modelled picture; the layer or the score that is shown;
+// cells of a block side by side with bars above them and the threshold across.
 
 import { el, select, set, setText } from "./dom.js";
 import { MIDDLE } from "./drawing.js";

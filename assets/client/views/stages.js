@@ -1,8 +1,8 @@
-// When each microbatch is where: as a step was measured, and by the event model of Step-3's report (arXiv:2507.19427), a
-// server a side and a link each way, each taking one microbatch after the other, in closed form: durations follow what
-// a person moves, and the study of decoding cost has the events (engines/studies/decoding_cost.py, `Pipeline`). And what
-// attention of one token costs: published models and accelerators, as the page was given them by the study of decoding
-// cost (engines/studies/decoding_cost.py, `published`), and what of it a run has counted. No DOM.
+// When each microbatch is where: as a step was measured, and by the event model of Step-3's report (arXiv:2507.19427):
+// a server a side and a link each way, each taking one microbatch after the other. Here it is in closed form, since its
+// durations follow what a person moves; the events are in the study (engines/studies/decoding_cost.py, `Pipeline`). And
+// what attention of one token costs: published models and accelerators, as the study gave them to the page
+// (`published`), and what of it a run has counted. No DOM.
 
 const { layers: LAYERS } = globalThis.dxCosts;
 export const MODELS = globalThis.dxCosts.models;
