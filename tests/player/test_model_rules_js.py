@@ -45,7 +45,7 @@ TIMES = st.floats(1, 500)
 
 
 @settings(deadline=None)
-@given(st.integers(1, 6), st.integers(1, 5), TIMES, TIMES, TIMES, TIMES)
+@given(st.integers(1, 6), st.integers(1, 5), TIMES, TIMES, st.just(0.0) | TIMES, st.just(0.0) | TIMES)
 def test_the_modelled_bars_are_those_of_the_study(
     js: Call, layers: int, m: int, a: float, f: float, out: float, back: float
 ) -> None:

@@ -158,9 +158,15 @@ def test_the_core_and_each_view_stay_small() -> None:
     assert {name for name, size in later.items() if size > (2 * VIEW if name.endswith(".css") else VIEW)} == set()
 
 
+def selectors_of(sheet: str) -> list[list[str]]:
+    """Of each rule."""
+    bare = re.sub(r"/\*.*?\*/", "", sheet, flags=re.S)
+    return [re.split(r",\s*\n\s*", rule.strip()) for rule in re.findall(r"([^{}@]+)\{[^{}]*\}", bare)]
+
+
 def test_the_style_of_a_view_is_its_own_files() -> None:
     """A sheet of `views` stands beside a module, and each of its selectors names something that no other module of
-    `views` does. What several have stands in `player`, whose rules come first."""
+    `views` does. What several have stands in `player`, whose rules come first: none there is of one view alone."""
     modules = {path.stem: path.read_text("utf-8") for path in (CLIENT / "views").glob("*.js")}
     sheets = {path.stem: path.read_text("utf-8") for path in (CLIENT / "views").glob("*.css")}
     assert sheets and sheets.keys() <= modules.keys()
@@ -168,11 +174,17 @@ def test_the_style_of_a_view_is_its_own_files() -> None:
     wrong = []
     for name, sheet in sheets.items():
         others = set().union(*(words for other, words in used.items() if other != name))
-        bare = re.sub(r"/\*.*?\*/", "", sheet, flags=re.S)
-        for selectors in re.findall(r"([^{}@]+)\{[^{}]*\}", bare):
-            for selector in re.split(r",\s*\n\s*", selectors.strip()):
-                named = {*re.findall(r"dx-[\w-]+|data-[\w-]+|(?<==\")\w+", selector)}
-                wrong += [(name, selector)] if named <= others else []
+        for selector in itertools.chain(*selectors_of(sheet)):
+            named = {*re.findall(r"dx-[\w-]+|data-[\w-]+|(?<==\")\w+", selector)}
+            wrong += [(name, selector)] if named <= others else []
+    assert wrong == []
+    everywhere = [{*re.findall(r"[\w-]+", path.read_text("utf-8"))} for path in CLIENT.rglob("*.js")]
+    for path in (CLIENT / "player").glob("*.css"):
+        for selectors in selectors_of(path.read_text("utf-8")):
+            classes = [re.findall(r"dx-[\w-]+", selector) for selector in selectors if ":is(" not in selector]
+            alone = [{one for one in some if sum(one in words for words in everywhere) == 1} for some in classes]
+            owners = [{name for name, words in used.items() if words & some} for some in alone]
+            wrong += [(path.name, selectors)] if owners and set.intersection(*owners) else []
     assert wrong == []
 
 
